@@ -1,0 +1,42 @@
+"""The learned lag table: the least constrained lag bias there is, and so the baseline."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from models.lag_bias import LagBias
+
+
+class LagTable(LagBias):
+    """b_h(lag) = γ · table[h, lag], one free number per head and lag, starting at 0.
+
+    Beyond its length the table repeats its last entry: it has nothing to say about lags that it
+    never saw. As the relative position biases of T5 (Raffel et al. 2020, arXiv 1910.10683), with
+    one bucket per lag.
+
+    Args:
+        length: lags in the table; None for as many as the context has.
+    Raises:
+        ValueError: a length below 1.
+    """
+
+    def __init__(self, heads: int, length: int | None = None, gamma: float = 1.0) -> None:
+        super().__init__(heads, gamma)
+        if length is None or length < 1:
+            raise ValueError(f"length is {length}, must be a whole number ≥ 1")
+        self.table = nn.Parameter(torch.zeros(heads, length))  # (H, L)
+
+    def forward(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
+        last = self.table.shape[1] - 1
+        return self.gamma * self.table[:, lags.clamp(max=last)].float()
+
+    def shape_signature(self, start: LagBias, length: int) -> dict[str, float]:
+        lags = torch.arange(length, device=self.table.device)
+        bias, before = self(lags).double(), start(lags).double()  # (H, L)
+        first, second = bias.diff(dim=-1), bias.diff(n=2, dim=-1)
+        return {
+            "negative_first_differences": (first < 0).double().mean().item(),
+            "positive_second_differences": (second > 0).double().mean().item(),
+            "table_distance_from_start": (bias - before).square().mean().sqrt().item(),
+        }

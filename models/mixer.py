@@ -1,0 +1,54 @@
+"""What every token mixer and every mechanism in it offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Generator, Tensor, nn
+
+
+class Mixer(nn.Module, ABC):
+    """Mixes tokens, (B, N, d) → (B, N, d): the one part of the network that a variant changes.
+
+    The network builds one per block, as `mixer(dim=d, heads=H, axes=(n₁, …))` with N = ∏ nₐ.
+    """
+
+    causal: bool = False  # claims that a token's output depends on no later token
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
+        ...
+
+    def signature(self, start: Mixer, x: Tensor) -> dict[str, float]:
+        """What the mixer's mechanism looks like after training.
+
+        Args:
+            start: the same mixer as it was before training.
+            x: what the mixer read in a forward pass over validation examples, (B, N, d).
+        """
+        return {}
+
+    def artifacts(self, x: Tensor) -> dict[str, Tensor]:
+        """Small arrays that a figure of the mixer needs; x as in `signature`."""
+        return {}
+
+
+class Mechanism(nn.Module, ABC):
+    """The part of a mixer that is the idea: it has parameters of its own, and can be taken out.
+
+    Its parameters train at `lr · mechanism_lr_scale` and take no weight decay; the probes ask
+    whether they are reached by the loss, and what the score loses when `neutral()` stands instead.
+    """
+
+    # Metrics of the signature that no training could refute, and why: shown, but no evidence.
+    by_construction: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def neutral(self) -> nn.Module:
+        """The module that stands in its place when it is taken out: same shapes, no effect."""
+
+    def start(self, name: str, generator: Generator) -> Tensor | None:
+        """The random start of the parameter `name`; None keeps what the constructor set."""
+        return None

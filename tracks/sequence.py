@@ -1,0 +1,75 @@
+"""Synthetic forecasting, drawn anew from every seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tracks.forecasting import Forecasting
+from tracks.track import Split
+
+
+class Sequence(Forecasting):
+    """Windows of two random sinusoids plus AR(1) noise, standardised by their context.
+
+    Periods are log-uniform in `periods` (tokens), phases uniform, amplitudes uniform in ½ … 1½;
+    the noise has stationary standard deviation `noise` and lag-1 correlation `correlation`.
+
+    Args:
+        rng: where the windows are drawn from; the same rng gives the same windows.
+        context, horizon: tokens read and values predicted.
+        train, validation, test: windows in each split, all independent.
+    Raises:
+        ValueError: sizes below 1 (context below 2), noise < 0, correlation outside (−1, 1), or
+            periods that are not 0 < shortest < longest.
+    """
+
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        context: int = 32,
+        horizon: int = 8,
+        train: int = 800,
+        validation: int = 200,
+        test: int = 300,
+        periods: tuple[float, float] = (8.0, 64.0),
+        noise: float = 0.4,
+        correlation: float = 0.5,
+    ) -> None:
+        if context < 2 or min(horizon, train, validation, test) < 1:
+            raise ValueError(
+                f"context is {context}, horizon {horizon}, train {train}, validation {validation}, "
+                f"test {test}: must be whole numbers, context ≥ 2 and the others ≥ 1"
+            )
+        if not 0 < periods[0] < periods[1]:
+            raise ValueError(f"periods is {list(periods)}, must be [shortest, longest], both > 0")
+        if noise < 0 or not -1 < correlation < 1:
+            raise ValueError(
+                f"noise is {noise} and correlation {correlation}, must be ≥ 0 and between −1 and 1"
+            )
+
+        n, length = train + validation + test, context + horizon
+        t = np.arange(length)
+        period = np.exp(rng.uniform(*np.log(periods), size=(n, 2, 1)))
+        phase = rng.uniform(0, 2 * np.pi, size=(n, 2, 1))
+        amplitude = rng.uniform(0.5, 1.5, size=(n, 2, 1))
+        signal = (amplitude * np.sin(2 * np.pi * t / period + phase)).sum(1)  # (n, length)
+
+        shocks = rng.standard_normal((n, length)) * noise * np.sqrt(1 - correlation**2)
+        ar = np.empty((n, length))
+        ar[:, 0] = rng.standard_normal(n) * noise
+        for i in range(1, length):
+            ar[:, i] = correlation * ar[:, i - 1] + shocks[:, i]
+
+        windows = signal + ar
+        seen = windows[:, :context]
+        windows = (windows - seen.mean(1, keepdims=True)) / (seen.std(1, keepdims=True) + 1e-8)
+        values = torch.from_numpy(windows.astype(np.float32))
+
+        parts = values.split([train, validation, test])
+        super().__init__(
+            *(Split(part[:, :context, None], part[:, context:]) for part in parts),
+            axes=(context,),
+            in_features=1,
+            out_features=horizon,
+        )

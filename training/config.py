@@ -1,0 +1,188 @@
+"""What a configuration must look like, who a run is, and what it resolves to.
+
+Imports no torch: a sweep checks hundreds of configurations before its first run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from omegaconf import DictConfig, OmegaConf
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from training.errors import UserError, no_such
+
+ALLOWED_TARGETS = ("models.", "tracks.", "torch.optim.")
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Node = dict[str, Any]  # what a `_target_` builds from
+
+
+class Section(BaseModel):
+    """Types as the YAML has them, nothing converted but 1 to 1.0; unknown keys refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class Criterion(Section):
+    metric: str
+    op: Literal["<", "<=", ">", ">="]
+    value: float
+
+
+class Signature(Section):
+    prediction: str
+    criteria: Annotated[list[Criterion], Field(min_length=1)]
+
+
+class Variant(Section):
+    mixer: Node
+    frozen: bool
+    signature: Signature | None
+
+
+class Optimizer(Section):
+    algorithm: Node
+    matrices: Node | None
+    weight_decay: NotNegative
+    schedule: Literal["constant", "cosine"]
+    warmup: Annotated[float, Field(ge=0, lt=1)]
+    clip_norm: Positive | None
+
+
+class Model(Section):
+    dim: Count
+    heads: Count
+    layers: Count
+    positions: Literal["learned", "none"]
+
+
+class Training(Section):
+    epochs: Count
+    batch_size: Count
+
+
+class Config(Section):
+    """The whole configuration of one run (without Hydra's own part)."""
+
+    track: Node
+    variant: Variant
+    optimizer: Optimizer
+    model: Model
+    experiment: None = None
+    seed: Annotated[int, Field(ge=0)]
+    lr: Positive
+    gamma: Positive
+    mechanism_lr_scale: NotNegative
+    tunable: list[str]
+    baseline: str | None
+    training: Training
+    device: Literal["auto", "cpu", "cuda"]
+    threads: Count
+    save_weights: bool
+    validations_per_epoch: Count
+    log_steps: Annotated[int, Field(ge=0)]
+
+
+def validated(cfg: DictConfig) -> Config:
+    """The task's part of a composed configuration, checked.
+
+    Raises:
+        UserError: names every wrong key, what it takes and what was found.
+    """
+    container = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(container, dict)
+    container.pop("hydra", None)
+    try:
+        config = Config.model_validate(container)
+    except ValidationError as error:
+        raise UserError("; ".join(_sentence(e, container) for e in error.errors())) from None
+    for key in config.tunable:
+        if OmegaConf.select(cfg, key) is None:
+            raise UserError(f"tunable names {key}, which is no key of this configuration")
+    for node in (config.track, config.variant.mixer, config.optimizer.algorithm):
+        _check_targets(node)
+    if config.optimizer.matrices:
+        _check_targets(config.optimizer.matrices)
+    return config
+
+
+def _sentence(error: Any, container: dict[Any, Any]) -> str:
+    key = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        parent: Any = Config
+        for part in error["loc"][:-1]:
+            parent = parent.model_fields[part].annotation
+        return f"{key} is no key of this configuration; " + no_such(
+            str(error["loc"][-1]), list(parent.model_fields)
+        )
+    if error["type"] == "missing":
+        return f"{key} is missing"
+    takes = error["msg"].removeprefix("Input should be ")
+    return f"{key} must be {takes}, found {error['input']!r}"
+
+
+def _check_targets(node: Any) -> None:
+    if isinstance(node, Mapping):
+        target = node.get("_target_")
+        if target is not None and not str(target).startswith(ALLOWED_TARGETS):
+            raise UserError(
+                f"_target_ {target} is not allowed: only classes below "
+                f"{', '.join(ALLOWED_TARGETS)} are built"
+            )
+        for child in node.values():
+            _check_targets(child)
+    elif isinstance(node, list):
+        for child in node:
+            _check_targets(child)
+
+
+def identity(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Who a run is: the YAMLs that were chosen, the seed, the tunable keys' values."""
+    return {
+        "track": choices["track"],
+        "variant": choices["variant"],
+        "seed": cfg.seed,
+        "hyper": {key: _number(OmegaConf.select(cfg, key)) for key in cfg.tunable},
+    }
+
+
+def _number(value: Any) -> Any:
+    """3 and 3.0 are one value, as 3e-3 and 0.003 are."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def run_name(*, _root_: DictConfig) -> str:
+    """`track/variant/lr=0.003,gamma=1/seed=0`: the folder of a run within its sweep."""
+    who = identity(_root_, _root_.hydra.runtime.choices)
+    hyper = ",".join(
+        f"{key}={value:.12g}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in who["hyper"].items()
+    )
+    return f"{who['track']}/{who['variant']}/{hyper.replace('/', '_') or 'default'}/seed={who['seed']}"
+
+
+OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+
+
+def config_hashes(cfg: DictConfig) -> dict[str, str]:
+    """SHA-256 over what each group resolves to, the tunable keys' values left out.
+
+    Two runs with equal hashes and equal hyper were set up alike, whatever their YAMLs are called.
+    """
+    masked = cfg.copy()
+    OmegaConf.set_struct(masked, False)
+    for key in cfg.tunable:
+        OmegaConf.update(masked, key, f"tunable:{key}")
+    groups = ("track", "variant", "model", "optimizer", "training")
+    return {group: digest(OmegaConf.to_container(masked[group], resolve=True)) for group in groups}
+
+
+def digest(value: Any) -> str:
+    """SHA-256, in hex, of a value's canonical JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,77 @@
+"""What a network costs: parameters, arithmetic, memory."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from models.network import Network
+from tracks.track import Track
+
+
+def qr_flops(shape: torch.Size, *args: Any, **kwargs: Any) -> int:
+    """Householder thin QR with its Q formed, (n, r): 2·(2nr² − ⅔r³) (Golub & Van Loan, §5.2)."""
+    n, r = shape[-2:]
+    return int(4 * n * r**2 - 4 * r**3 / 3)
+
+
+def flops_per_example(network: Network, inputs: Tensor) -> float:
+    """Arithmetic of a forward pass, 2 per multiply-add of matrix products, elementwise not counted.
+
+    What a pass does once (a factorisation) is shared by the examples of the batch. Attention is
+    counted in full also where it is causal: torch's counter knows the plain kernel alone, and
+    nothing of QR.
+
+    Args:
+        inputs: a batch, (B, N, in).
+    """
+    counter = FlopCounterMode(
+        display=False, custom_mapping={torch.ops.aten.linalg_qr: qr_flops}
+    )
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
+        network(inputs)
+    return float(counter.get_total_flops() / len(inputs))
+
+
+def saved_bytes(network: Network, track: Track, inputs: Tensor, targets: Tensor) -> int:
+    """Bytes that a training step keeps for its backward pass, parameters not counted."""
+    parameters = {p.untyped_storage().data_ptr() for p in network.parameters()}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = track.loss(network(inputs), targets).mean()
+    del loss  # the graph, and what it kept, lived until here
+    return sum(kept.values())
+
+
+def peak_bytes(device: torch.device) -> int:
+    """Most memory so far: of the device's allocator, or on a CPU of the whole process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # kilobytes, but for macOS
+
+
+def cost(network: Network, track: Track, batch_size: int) -> dict[str, float]:
+    """All of it, measured on the first training batch (but for the seconds)."""
+    inputs, targets = track.train.inputs[:batch_size], track.train.targets[:batch_size]
+    return {
+        "parameters": sum(p.numel() for p in network.parameters()),
+        "mixer_parameters": sum(p.numel() for m in network.mixers for p in m.parameters()),
+        "flops_per_example": flops_per_example(network, inputs),
+        "saved_bytes": saved_bytes(network, track, inputs, targets),
+        "peak_bytes": peak_bytes(inputs.device),
+    }

@@ -1,0 +1,52 @@
+"""A user's mistake is told in one line, with exit status 2."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+
+class UserError(Exception):
+    """Something that the user can mend: the message names it, what was expected and found."""
+
+
+TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"  # asked for by whoever debugs
+
+
+def full_hydra_errors() -> None:
+    """Have Hydra raise its errors, instead of printing them its own way."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn a user's mistake, ours or Hydra's to find, into one line on stderr and exit status 2."""
+    try:
+        yield
+    except (UserError, HydraException, OmegaConfBaseException) as error:
+        if TRACEBACK:
+            raise
+        print(f"error: {readable(error)}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def readable(error: Exception) -> str:
+    """An error's message in one line; where Hydra only says `struct`, what that means."""
+    text = " ".join(str(error).split())
+    unknown = re.match(r"Could not override '([^']+)'", text)
+    if unknown:
+        return f"{unknown[1]} is no key of this configuration; `python train.py --cfg job` lists them"
+    return text
+
+
+def no_such(name: str, known: list[str]) -> str:
+    """'is no …' with the closest known name first, if one is close."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(sorted(known))}"

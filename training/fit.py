@@ -1,0 +1,133 @@
+"""The training loop, and how a network is scored."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from tracks.track import Split, Track
+from training.config import Config, Optimizer
+from training.seeding import torch_stream
+
+log = logging.getLogger(__name__)
+
+EVALUATION_BATCH = 256  # examples at a time where nothing is trained
+
+
+@dataclass
+class History:
+    """What training left behind: a row per validation, and how it ended."""
+
+    rows: list[dict[str, float]] = field(default_factory=list)
+    steps: int = 0
+    examples: int = 0
+    seconds: float = 0.0  # in training steps alone
+    diverged: bool = False
+
+
+def batch_order(config: Config, examples: int) -> Tensor:
+    """Which training example comes when, from the stream `order`: (epochs, examples)."""
+    generator = torch_stream(config.seed, "order")
+    return torch.stack(
+        [torch.randperm(examples, generator=generator) for _ in range(config.training.epochs)]
+    )
+
+
+def schedule(optimizer: Optimizer, step: int, steps: int) -> float:
+    """The factor of lr at a step: linear warm-up, then constant or cosine down to 0."""
+    warm = int(optimizer.warmup * steps)
+    if step < warm:
+        return (step + 1) / warm
+    if optimizer.schedule == "constant":
+        return 1.0
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / (steps - warm)))
+
+
+def fit(
+    network: nn.Module,
+    track: Track,
+    optimizers: list[torch.optim.Optimizer],
+    order: Tensor,
+    config: Config,
+) -> History:
+    """Train in place; a non-finite loss ends it. Validation and logging draw no random number.
+
+    Args:
+        order: training examples in the order in which they come, (epochs, examples).
+    """
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    per_epoch = math.ceil(order.shape[1] / config.training.batch_size)
+    total = per_epoch * len(order)
+    schedulers = [
+        LambdaLR(o, lambda step: schedule(config.optimizer, step, total)) for o in optimizers
+    ]
+    looks = {
+        math.ceil(per_epoch * k / config.validations_per_epoch)
+        for k in range(1, config.validations_per_epoch + 1)
+    }
+    history = History()
+    since = time.perf_counter()
+    losses: list[float] = []  # since the last validation
+
+    for epoch, permutation in enumerate(order):
+        for i, batch in enumerate(permutation.split(config.training.batch_size), start=1):
+            loss = track.loss(network(track.train.inputs[batch]), track.train.targets[batch]).mean()
+            losses.append(loss.item())
+            if not math.isfinite(losses[-1]):
+                history.diverged = True
+                history.seconds += time.perf_counter() - since
+                log.warning("the loss is %s at step %d: diverged", losses[-1], history.steps)
+                return history
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            if config.optimizer.clip_norm is not None:
+                nn.utils.clip_grad_norm_(parameters, config.optimizer.clip_norm)
+            for optimizer, scheduler in zip(optimizers, schedulers, strict=True):
+                optimizer.step()
+                scheduler.step()
+            history.steps += 1
+            history.examples += len(batch)
+
+            if config.log_steps and history.steps % config.log_steps == 0:
+                log.info("step %d of %d: train loss %.4f", history.steps, total, losses[-1])
+            if i in looks:
+                history.seconds += time.perf_counter() - since
+                row = {
+                    "epoch": epoch + i / per_epoch,
+                    "train_loss": sum(losses) / len(losses),
+                    "validation": mean(evaluate(network, track, track.validation)[track.metric]),
+                    "seconds": history.seconds,
+                }
+                history.rows.append(row)
+                log.info("epoch {epoch:g}: train {train_loss:.4f}, validation {validation:.4f}"
+                         .format(**row))
+                losses.clear()
+                since = time.perf_counter()
+    return history
+
+
+@torch.inference_mode()
+def evaluate(network: nn.Module, track: Track, split: Split) -> dict[str, Tensor]:
+    """Every example's scores, by name, each (n,) float32 on the CPU. Leaves the network as it was."""
+    training = network.training
+    network.eval()
+    parts = [
+        track.scores(network(inputs), targets)
+        for inputs, targets in zip(
+            split.inputs.split(EVALUATION_BATCH), split.targets.split(EVALUATION_BATCH), strict=True
+        )
+    ]
+    network.train(training)
+    return {name: torch.cat([p[name] for p in parts]).float().cpu() for name in parts[0]}
+
+
+def mean(scores: Tensor) -> float:
+    """The mean over examples, in float64."""
+    return scores.double().mean().item()

@@ -1,0 +1,126 @@
+"""The run record: everything about one run that passes from training to analysis."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.network import Network, mechanisms
+from tracks.track import Track
+
+SCHEMA = 2
+ROOT = Path(__file__).resolve().parent.parent
+CODE = ("train.py", "models/", "tracks/", "training/")  # where a run's own code lives
+
+
+def sha256(*tensors: Tensor) -> str:
+    """SHA-256, in hex, over the tensors' bytes, shapes and types, in their order."""
+    total = hashlib.sha256()
+    for tensor in tensors:
+        total.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()
+
+
+def data_hash(track: Track) -> str:
+    """Over all examples of all splits."""
+    splits = (track.train, track.validation, track.test)
+    return sha256(*(t for split in splits for t in (split.inputs, split.targets)))
+
+
+def init_hashes(start: Network) -> dict[str, str]:
+    """Of every parameter outside the mechanism, before training."""
+    own = {id(p) for m in mechanisms(start).values() for p in m.parameters()}
+    return {name: sha256(p)[:16] for name, p in start.named_parameters() if id(p) not in own}
+
+
+def code_hashes() -> dict[str, str]:
+    """Of every project file that this run imported, by its path from the root."""
+    found = {}
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and (path := Path(file).resolve()).is_relative_to(ROOT):
+            name = path.relative_to(ROOT).as_posix()
+            if name.startswith(CODE):
+                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return dict(sorted(found.items()))
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Where the run ran. The commit is null outside a git checkout."""
+    commit = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
+        "commit": commit or None,
+    }
+
+
+def write(
+    directory: Path,
+    record: dict[str, Any],
+    history: list[dict[str, float]],
+    examples: Tensor | None,
+    artifacts: dict[str, Tensor],
+    weights: dict[str, Tensor] | None,
+) -> None:
+    """Write the run's files, `result.json` last and atomically: its presence means finished.
+
+    Args:
+        history: a row per validation.
+        examples: per-example test losses, (n,) float32; None where there is no test score.
+        artifacts: small arrays for figures.
+        weights: the trained network's, None where they are not wanted.
+    """
+    with open(directory / "history.csv", "w", newline="") as file:
+        table = csv.DictWriter(file, ["epoch", "train_loss", "validation", "seconds"])
+        table.writeheader()
+        table.writerows(history)
+    if examples is not None:
+        np.savez(directory / "examples.npz", test=examples.numpy())
+    np.savez(
+        directory / "artifacts.npz",
+        **{name: value.cpu().numpy() for name, value in artifacts.items()},
+    )
+    if weights is not None:
+        torch.save(weights, directory / "weights.pt")
+    write_json(directory / "result.json", record)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON so that the file is whole or not there; what is not finite becomes null."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(partial, "w") as file:
+        json.dump(finite(value), file, indent=1, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def finite(value: Any) -> Any:
+    """The value with every number that is not finite replaced by None."""
+    if isinstance(value, dict):
+        return {key: finite(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [finite(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
