@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +25,7 @@ class ExpMixture(LagBias):
         ValueError: fewer than one component.
     """
 
-    by_construction = {
+    by_construction: ClassVar[Mapping[str, str]] = {
         "bias_max_slope": "b′ = −γ·E[r] < 0 for every positive rate",
         "bias_min_curvature": "b″ = γ·Var[r] ≥ 0 for every set of rates",
     }

@@ -92,7 +92,9 @@ def initialise(network: nn.Module, generator_for: Callable[[str], Generator]) ->
         generator_for: the random stream of the parameter of that name.
     """
     for prefix, module in network.named_modules():
-        for name, parameter in module.named_parameters(prefix, recurse=isinstance(module, Mechanism)):
+        for name, parameter in module.named_parameters(
+            prefix, recurse=isinstance(module, Mechanism)
+        ):
             generator = generator_for(name)
             drawn: Tensor | None = None
             if isinstance(module, Mechanism):

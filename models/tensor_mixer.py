@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -30,7 +31,7 @@ class TensorMixer(Mixer, Mechanism):
         ValueError: a rank outside 1 … n − 1 for an axis of length n.
     """
 
-    by_construction = {
+    by_construction: ClassVar[Mapping[str, str]] = {
         "max_singular_value": "a sigmoid is below 1 and U is orthonormal",
         "max_orthonormality_error": "U is a Q factor: this measures rounding",
         "mixing_norm_ratio": "a product of factors of norm below 1 cannot grow a vector",

@@ -32,8 +32,8 @@ class Sequence(Forecasting):
         train: int = 800,
         validation: int = 200,
         test: int = 300,
-        periods: tuple[float, float] = (8.0, 64.0),
-        noise: float = 0.4,
+        periods: tuple[float, float] = (16.0, 32.0),
+        noise: float = 0.2,
         correlation: float = 0.5,
     ) -> None:
         if context < 2 or min(horizon, train, validation, test) < 1:

@@ -100,7 +100,9 @@ class Series(Forecasting):
             raise ValueError(f"period is {period}, must be a whole number ≥ 1, auto or null")
 
         series = load(name) if csv is None else read_csv(csv, column)
-        ends = np.cumsum([int(len(series) * (1 - validation - test)), int(len(series) * validation)])
+        ends = np.cumsum(
+            [int(len(series) * (1 - validation - test)), int(len(series) * validation)]
+        )
         bounds = [(0, ends[0]), (ends[0], ends[1]), (ends[1], len(series))]
         scale = series[: ends[0]].std() if ends[0] else 0.0
         if not scale > 0:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from training.errors import UserError, no_such
@@ -74,7 +74,6 @@ class Config(Section):
     variant: Variant
     optimizer: Optimizer
     model: Model
-    experiment: None = None
     seed: Annotated[int, Field(ge=0)]
     lr: Positive
     gamma: Positive
@@ -95,21 +94,28 @@ def validated(cfg: DictConfig) -> Config:
     Raises:
         UserError: names every wrong key, what it takes and what was found.
     """
-    container = OmegaConf.to_container(cfg, resolve=True)
-    assert isinstance(container, dict)
-    container.pop("hydra", None)
+    container = resolved(cfg)
     try:
         config = Config.model_validate(container)
     except ValidationError as error:
         raise UserError("; ".join(_sentence(e, container) for e in error.errors())) from None
     for key in config.tunable:
-        if OmegaConf.select(cfg, key) is None:
-            raise UserError(f"tunable names {key}, which is no key of this configuration")
+        if isinstance(OmegaConf.select(cfg, key), DictConfig | ListConfig | None):
+            raise UserError(f"tunable names {key}, which is not a key with a single value")
     for node in (config.track, config.variant.mixer, config.optimizer.algorithm):
         _check_targets(node)
     if config.optimizer.matrices:
         _check_targets(config.optimizer.matrices)
     return config
+
+
+def resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The task's part of a configuration as plain values, interpolations followed."""
+    container = OmegaConf.to_container(
+        OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"]), resolve=True
+    )
+    assert isinstance(container, dict)
+    return container
 
 
 def _sentence(error: Any, container: dict[Any, Any]) -> str:
@@ -164,7 +170,9 @@ def run_name(*, _root_: DictConfig) -> str:
         f"{key}={value:.12g}" if isinstance(value, float) else f"{key}={value}"
         for key, value in who["hyper"].items()
     )
-    return f"{who['track']}/{who['variant']}/{hyper.replace('/', '_') or 'default'}/seed={who['seed']}"
+    return (
+        f"{who['track']}/{who['variant']}/{hyper.replace('/', '_') or 'default'}/seed={who['seed']}"
+    )
 
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)

@@ -32,9 +32,7 @@ def flops_per_example(network: Network, inputs: Tensor) -> float:
     Args:
         inputs: a batch, (B, N, in).
     """
-    counter = FlopCounterMode(
-        display=False, custom_mapping={torch.ops.aten.linalg_qr: qr_flops}
-    )
+    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.linalg_qr: qr_flops})
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
         network(inputs)
     return float(counter.get_total_flops() / len(inputs))

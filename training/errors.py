@@ -42,7 +42,9 @@ def readable(error: Exception) -> str:
     text = " ".join(str(error).split())
     unknown = re.match(r"Could not override '([^']+)'", text)
     if unknown:
-        return f"{unknown[1]} is no key of this configuration; `python train.py --cfg job` lists them"
+        return (
+            f"{unknown[1]} is no key of this configuration; `python train.py --cfg job` lists them"
+        )
     return text
 
 

@@ -106,8 +106,11 @@ def fit(
                     "seconds": history.seconds,
                 }
                 history.rows.append(row)
-                log.info("epoch {epoch:g}: train {train_loss:.4f}, validation {validation:.4f}"
-                         .format(**row))
+                log.info(
+                    "epoch {epoch:g}: train {train_loss:.4f}, validation {validation:.4f}".format(
+                        **row
+                    )
+                )
                 losses.clear()
                 since = time.perf_counter()
     return history
@@ -115,7 +118,7 @@ def fit(
 
 @torch.inference_mode()
 def evaluate(network: nn.Module, track: Track, split: Split) -> dict[str, Tensor]:
-    """Every example's scores, by name, each (n,) float32 on the CPU. Leaves the network as it was."""
+    """Every example's scores by name, each (n,) float32 on the CPU; draws no random number."""
     training = network.training
     network.eval()
     parts = [

@@ -41,8 +41,11 @@ def reach(network: Network, track: Track) -> float | None:
     loss = track.loss(network(split.inputs[:PROBE_EXAMPLES]), split.targets[:PROBE_EXAMPLES]).mean()
     everything = [p for p in network.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(loss, everything, allow_unused=True)
-    norm = {id(p): g.norm().double() for p, g in zip(everything, gradients, strict=True)
-            if g is not None}
+    norm = {
+        id(p): g.norm().double()
+        for p, g in zip(everything, gradients, strict=True)
+        if g is not None
+    }
     zero = torch.zeros((), dtype=torch.float64, device=loss.device)
     part = torch.stack([norm.get(id(p), zero) for p in own]).norm()
     whole = torch.stack([norm.get(id(p), zero) for p in everything]).norm()
@@ -99,8 +102,10 @@ def split_overlap(track: Track) -> int:
     """Examples of the test split that also stand, value for value, in train or validation."""
 
     def rows(split: Split) -> list[bytes]:
-        return [x.tobytes() + y.tobytes()
-                for x, y in zip(split.inputs.cpu().numpy(), split.targets.cpu().numpy(), strict=True)]
+        return [
+            x.tobytes() + y.tobytes()
+            for x, y in zip(split.inputs.cpu().numpy(), split.targets.cpu().numpy(), strict=True)
+        ]
 
     seen = {*rows(track.train), *rows(track.validation)}
     return sum(row in seen for row in rows(track.test))

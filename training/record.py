@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
-import math
-import os
 import platform
 import subprocess
 import sys
@@ -19,6 +16,7 @@ from torch import Tensor
 
 from models.network import Network, mechanisms
 from tracks.track import Track
+from training.files import write_json
 
 SCHEMA = 2
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,24 +101,3 @@ def write(
     if weights is not None:
         torch.save(weights, directory / "weights.pt")
     write_json(directory / "result.json", record)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON so that the file is whole or not there; what is not finite becomes null."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(partial, "w") as file:
-        json.dump(finite(value), file, indent=1, allow_nan=False)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def finite(value: Any) -> Any:
-    """The value with every number that is not finite replaced by None."""
-    if isinstance(value, dict):
-        return {key: finite(v) for key, v in value.items()}
-    if isinstance(value, list):
-        return [finite(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

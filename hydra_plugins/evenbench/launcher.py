@@ -1,0 +1,44 @@
+"""The launcher: one process per run, one run per core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+
+class WorkersLauncher(Launcher):
+    """Runs a sweep's runs side by side; one that fails or is killed costs itself alone.
+
+    Args:
+        workers: runs at a time; None for ⌊cores/threads⌋.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers
+        self.composed: list[DictConfig] | None = None  # by the sweeper, one per job
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        from hydra_plugins.evenbench import _processes
+
+        self.hydra_context = hydra_context
+        self.task_function = task_function
+        self.config = config
+        _processes.start_server()  # imports torch while the sweep is being composed
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        """Raises SystemExit(1) after the last run, where any failed; names each and its error."""
+        from hydra_plugins.evenbench import _runs
+
+        loader = self.hydra_context.config_loader
+        configs = self.composed or [
+            loader.load_sweep_config(self.config, list(overrides)) for overrides in job_overrides
+        ]
+        return _runs.run_all(configs, self.task_function, self.workers, initial_job_idx)
