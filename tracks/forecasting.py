@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from tracks.track import Track
+from tracks.track import Split, Track
 
 
-@dataclass
 class Forecasting(Track):
-    """A context of N values, one per token → the next `out_features` values.
+    """A context of N values, one per token → the `horizon` values that follow.
 
     All of the horizon is read off at the last token, where every lag of the context can act; what
     the model says at earlier tokens is not asked for. Example: context 32, horizon 8 gives inputs
@@ -21,6 +22,25 @@ class Forecasting(Track):
 
     metric: ClassVar[str] = "mse"
     direction: ClassVar[Literal["min", "max"]] = "min"
+
+    def __init__(
+        self,
+        windows: Sequence[np.ndarray],
+        context: int,
+        references: dict[str, dict[str, float]] | None = None,
+    ) -> None:
+        """Args: windows of train, validation and test, each (n, context + horizon)."""
+        values = [torch.from_numpy(w.astype(np.float32)) for w in windows]
+        train, validation, test = (Split(v[:, :context, None], v[:, context:]) for v in values)
+        super().__init__(
+            train,
+            validation,
+            test,
+            axes=(context,),
+            in_features=1,
+            out_features=train.targets.shape[1],
+            references=references,
+        )
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return (outputs[:, -1] - targets).square().mean(-1)

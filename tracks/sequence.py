@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from tracks.forecasting import Forecasting
-from tracks.track import Split
 
 
 class Sequence(Forecasting):
@@ -50,7 +48,7 @@ class Sequence(Forecasting):
 
         n, length = train + validation + test, context + horizon
         t = np.arange(length)
-        period = np.exp(rng.uniform(*np.log(periods), size=(n, 2, 1)))
+        period = np.exp(rng.uniform(np.log(periods[0]), np.log(periods[1]), size=(n, 2, 1)))
         phase = rng.uniform(0, 2 * np.pi, size=(n, 2, 1))
         amplitude = rng.uniform(0.5, 1.5, size=(n, 2, 1))
         signal = (amplitude * np.sin(2 * np.pi * t / period + phase)).sum(1)  # (n, length)
@@ -64,12 +62,5 @@ class Sequence(Forecasting):
         windows = signal + ar
         seen = windows[:, :context]
         windows = (windows - seen.mean(1, keepdims=True)) / (seen.std(1, keepdims=True) + 1e-8)
-        values = torch.from_numpy(windows.astype(np.float32))
-
-        parts = values.split([train, validation, test])
-        super().__init__(
-            *(Split(part[:, :context, None], part[:, context:]) for part in parts),
-            axes=(context,),
-            in_features=1,
-            out_features=horizon,
-        )
+        parts = np.split(windows, [train, train + validation])
+        super().__init__(parts, context)

@@ -7,10 +7,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-import torch
 
 from tracks.forecasting import Forecasting
-from tracks.track import Split
 
 PERIODS = {"co2": 52, "sunspots": 11}  # samples in a season: weeks in a year, years in a cycle
 
@@ -27,7 +25,7 @@ def load(name: str) -> np.ndarray:
         frame = datasets.co2.load_pandas().data["co2"].interpolate()
     else:
         frame = datasets.sunspots.load_pandas().data["SUNACTIVITY"]
-    return frame.to_numpy(dtype=np.float64)
+    return np.asarray(frame, dtype=np.float64)
 
 
 def read_csv(path: str, column: str | None) -> np.ndarray:
@@ -126,21 +124,16 @@ class Series(Forecasting):
             difference = (series[target] - series[source])[kept] / scale
             return float(np.square(difference).mean()) if kept.any() else float("nan")
 
-        splits = []
+        parts: list[np.ndarray] = []
         references: dict[str, dict[str, float]] = {"persistence_mse": {}}
         if period is not None:
             references["seasonal_naive_mse"] = {}
         for part, (first, last) in zip(("train", "validation", "test"), bounds, strict=True):
             begin = starts(part, first, last)
             windows = series[begin[:, None] + np.arange(context + horizon)] / scale
-            windows = windows - windows[:, context - 1 : context]
-            values = torch.from_numpy(windows.astype(np.float32))
-            splits.append(Split(values[:, :context, None], values[:, context:]))
+            parts.append(windows - windows[:, context - 1 : context])
             if part != "train":
                 references["persistence_mse"][part] = errors(begin, 1)
                 if period is not None:
                     references["seasonal_naive_mse"][part] = errors(begin, period)
-
-        super().__init__(
-            *splits, axes=(context,), in_features=1, out_features=horizon, references=references
-        )
+        super().__init__(parts, context, references)

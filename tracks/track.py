@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -20,33 +20,43 @@ class Split:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def to(self, device: torch.device) -> Split:
+        return Split(self.inputs.to(device), self.targets.to(device))
 
-@dataclass
+
 class Track(ABC):
-    """What the arms are trained on.
+    """What the arms are trained on. A track's YAML is built as `track(rng=…, **its keys)`.
 
-    Built as `track(rng=numpy.random.Generator)`; a track whose data are fixed draws nothing.
+    Args:
+        train, validation, test: the examples.
+        axes: lengths of the token grid's axes; N is their product.
+        in_features, out_features: numbers per token that a model reads and gives.
+        references: scores of trivial predictions, {name: {"validation": …, "test": …}}.
     """
-
-    train: Split
-    validation: Split
-    test: Split
-    axes: tuple[int, ...]  # lengths of the token grid's axes
-    in_features: int  # numbers per token that a model reads
-    out_features: int  # numbers per token that a model gives
 
     metric: ClassVar[str]  # the primary score, a mean over examples
     direction: ClassVar[Literal["min", "max"]]  # which way the metric is better
     requires_causal: ClassVar[bool] = False  # must a token's output depend on no later token?
 
-    # scores of trivial predictions, {name: {"validation": …, "test": …}}, shown beside the model's
-    references: dict[str, dict[str, float]] = field(default_factory=dict, kw_only=True)
+    def __init__(
+        self,
+        train: Split,
+        validation: Split,
+        test: Split,
+        axes: tuple[int, ...],
+        in_features: int,
+        out_features: int,
+        references: dict[str, dict[str, float]] | None = None,
+    ) -> None:
+        self.train, self.validation, self.test = train, validation, test
+        self.axes = axes
+        self.in_features, self.out_features = in_features, out_features
+        self.references = references or {}
 
-    def to(self, device: torch.device) -> Self:
-        """The track with its data on the device."""
-        for name in ("train", "validation", "test"):
-            split: Split = getattr(self, name)
-            setattr(self, name, Split(split.inputs.to(device), split.targets.to(device)))
+    def to(self, device: torch.device) -> Track:
+        """The track, its data moved to the device."""
+        self.train = self.train.to(device)
+        self.validation, self.test = self.validation.to(device), self.test.to(device)
         return self
 
     @abstractmethod
@@ -55,4 +65,4 @@ class Track(ABC):
 
     @abstractmethod
     def scores(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """The score of each example, (B,), by name: the primary metric and secondary ones."""
+        """The scores of each example by name, (B,): the primary metric and secondary ones."""

@@ -55,7 +55,9 @@ def build_track(config: Config) -> Track:
     Raises:
         UserError: the track's YAML has a key or value that its class refuses.
     """
-    return _call("track", _factory("track", config.track), rng=numpy_stream(config.seed, "data"))
+    factory = _factory("track", config.track)
+    track: Track = _call("track", factory, rng=numpy_stream(config.seed, "data"))
+    return track
 
 
 def build_network(config: Config, track: Track) -> Network:
@@ -139,7 +141,7 @@ def _checked(key: str, node: Node) -> Node:
         raise UserError(f"{key}._target_ is {node['_target_']}, which lives in {cls.__module__}")
 
     takes = list(inspect.signature(cls).parameters)
-    hints = get_type_hints(cls.__init__)
+    hints = get_type_hints(cls.__init__)  # type: ignore[misc]
     checked: Node = {"_partial_": True}
     for name, value in node.items():
         if not name.startswith("_") and name not in takes:

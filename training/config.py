@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -111,11 +111,8 @@ def validated(cfg: DictConfig) -> Config:
 
 def resolved(cfg: DictConfig) -> dict[str, Any]:
     """The task's part of a configuration as plain values, interpolations followed."""
-    container = OmegaConf.to_container(
-        OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"]), resolve=True
-    )
-    assert isinstance(container, dict)
-    return container
+    task = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+    return cast(dict[str, Any], OmegaConf.to_container(task, resolve=True))
 
 
 def _sentence(error: Any, container: dict[Any, Any]) -> str:

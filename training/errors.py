@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
 
@@ -40,12 +40,14 @@ def one_line_errors() -> Iterator[None]:
 def readable(error: Exception) -> str:
     """An error's message in one line; where Hydra only says `struct`, what that means."""
     text = " ".join(str(error).split())
+    if isinstance(error, OverrideParseException):
+        return f"{error.override} is no override: {text} (quote what the shell would take)"
     unknown = re.match(r"Could not override '([^']+)'", text)
     if unknown:
         return (
             f"{unknown[1]} is no key of this configuration; `python train.py --cfg job` lists them"
         )
-    return text
+    return text.partition(" Config search path:")[0]
 
 
 def no_such(name: str, known: list[str]) -> str:

@@ -86,7 +86,7 @@ def fit(
                 return history
             for optimizer in optimizers:
                 optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             if config.optimizer.clip_norm is not None:
                 nn.utils.clip_grad_norm_(parameters, config.optimizer.clip_norm)
             for optimizer, scheduler in zip(optimizers, schedulers, strict=True):

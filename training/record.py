@@ -94,10 +94,8 @@ def write(
         table.writerows(history)
     if examples is not None:
         np.savez(directory / "examples.npz", test=examples.numpy())
-    np.savez(
-        directory / "artifacts.npz",
-        **{name: value.cpu().numpy() for name, value in artifacts.items()},
-    )
+    arrays: dict[str, Any] = {name: value.cpu().numpy() for name, value in artifacts.items()}
+    np.savez(directory / "artifacts.npz", **arrays)
     if weights is not None:
         torch.save(weights, directory / "weights.pt")
     write_json(directory / "result.json", record)

@@ -69,7 +69,7 @@ def run_all(
                 process = _processes.start(_work, (run.config, module, task.__name__))
                 running[process.sentinel] = run, process
             for sentinel in wait(list(running)):
-                run, process = running.pop(sentinel)  # type: ignore[call-overload]
+                run, process = running.pop(sentinel)  # type: ignore[arg-type]
                 process.join()
                 if not (run.directory / "result.json").exists():
                     run.error = _why(run, process.exitcode)
@@ -119,7 +119,10 @@ def _work(config: DictConfig, module: str, function: str) -> None:
         config=config,
         job_dir_key="hydra.sweep.dir",
         job_subdir_key="hydra.sweep.subdir",
-        hydra_context=HydraContext(config_loader=None, callbacks=Callbacks(config)),
+        hydra_context=HydraContext(
+            config_loader=None,  # type: ignore[arg-type]  # a job composes nothing
+            callbacks=Callbacks(config),
+        ),
     )
     _ = returned.return_value  # raises what the run raised
 
