@@ -7,6 +7,29 @@ import numpy as np
 from tracks.forecasting import Forecasting
 
 
+def draw(
+    rng: np.random.Generator,
+    n: int,
+    length: int,
+    periods: tuple[float, float],
+    noise: float,
+    correlation: float,
+) -> np.ndarray:
+    """Windows of two sinusoids plus AR(1) noise, float64 (n, length); see `Sequence`."""
+    t = np.arange(length)
+    period = np.exp(rng.uniform(np.log(periods[0]), np.log(periods[1]), size=(n, 2, 1)))
+    phase = rng.uniform(0, 2 * np.pi, size=(n, 2, 1))
+    amplitude = rng.uniform(0.5, 1.5, size=(n, 2, 1))
+    signal = (amplitude * np.sin(2 * np.pi * t / period + phase)).sum(1)
+
+    # xᵢ = ρ·xᵢ₋₁ + √(1 − ρ²)·σ·ε, from x₀ ~ N(0, σ²): stationary from the first value on
+    ar = noise * rng.standard_normal((n, length))
+    ar[:, 1:] *= np.sqrt(1 - correlation**2)
+    for i in range(1, length):
+        ar[:, i] += correlation * ar[:, i - 1]
+    return signal + ar
+
+
 class Sequence(Forecasting):
     """Windows of two random sinusoids plus AR(1) noise, standardised by their context.
 
@@ -46,20 +69,9 @@ class Sequence(Forecasting):
                 f"noise is {noise} and correlation {correlation}, must be ≥ 0 and between −1 and 1"
             )
 
-        n, length = train + validation + test, context + horizon
-        t = np.arange(length)
-        period = np.exp(rng.uniform(np.log(periods[0]), np.log(periods[1]), size=(n, 2, 1)))
-        phase = rng.uniform(0, 2 * np.pi, size=(n, 2, 1))
-        amplitude = rng.uniform(0.5, 1.5, size=(n, 2, 1))
-        signal = (amplitude * np.sin(2 * np.pi * t / period + phase)).sum(1)  # (n, length)
-
-        shocks = rng.standard_normal((n, length)) * noise * np.sqrt(1 - correlation**2)
-        ar = np.empty((n, length))
-        ar[:, 0] = rng.standard_normal(n) * noise
-        for i in range(1, length):
-            ar[:, i] = correlation * ar[:, i - 1] + shocks[:, i]
-
-        windows = signal + ar
+        windows = draw(
+            rng, train + validation + test, context + horizon, periods, noise, correlation
+        )
         seen = windows[:, :context]
         windows = (windows - seen.mean(1, keepdims=True)) / (seen.std(1, keepdims=True) + 1e-8)
         parts = np.split(windows, [train, train + validation])

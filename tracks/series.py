@@ -47,7 +47,7 @@ def read_csv(path: str, column: str | None) -> np.ndarray:
     if bad.size:
         raise ValueError(
             f"column {column} of {path} has {bad.size} cells that are not finite numbers, the "
-            f"first in data row {bad[0] + 1}: {frame[column].iloc[bad[0]]!r}; fill them first"
+            f"first in data row {bad[0] + 1}: '{frame[column].iloc[bad[0]]}'; fill them first"
         )
     return values
 
@@ -98,22 +98,21 @@ class Series(Forecasting):
             raise ValueError(f"period is {period}, must be a whole number ≥ 1, auto or null")
 
         series = load(name) if csv is None else read_csv(csv, column)
-        ends = np.cumsum(
-            [int(len(series) * (1 - validation - test)), int(len(series) * validation)]
-        )
-        bounds = [(0, ends[0]), (ends[0], ends[1]), (ends[1], len(series))]
-        scale = series[: ends[0]].std() if ends[0] else 0.0
+        first = round(len(series) * (1 - validation - test))
+        second = round(len(series) * (1 - test))
+        bounds = [(0, first), (first, second), (second, len(series))]
+        scale = series[:first].std() if first else 0.0
         if not scale > 0:
             raise ValueError("the training part of the series is constant: nothing to forecast")
 
-        def starts(part: str, first: int, last: int) -> np.ndarray:
+        def starts(part: str, begin: int, end: int) -> np.ndarray:
             """Where the windows of a stretch begin; each holds a context and a horizon."""
-            if last - first < context + horizon:
+            if end - begin < context + horizon:
                 raise ValueError(
-                    f"the {part} part has {last - first} values, a window needs context + horizon "
+                    f"the {part} part has {end - begin} values, a window needs context + horizon "
                     f"= {context + horizon}: give a longer series or a smaller context"
                 )
-            return np.arange(first, last - context - horizon + 1)
+            return np.arange(begin, end - context - horizon + 1)
 
         def errors(begin: np.ndarray, lag: int) -> float:
             """MSE, in scaled units, of repeating the `lag` values that end each context."""
@@ -128,8 +127,8 @@ class Series(Forecasting):
         references: dict[str, dict[str, float]] = {"persistence_mse": {}}
         if period is not None:
             references["seasonal_naive_mse"] = {}
-        for part, (first, last) in zip(("train", "validation", "test"), bounds, strict=True):
-            begin = starts(part, first, last)
+        for part, bound in zip(("train", "validation", "test"), bounds, strict=True):
+            begin = starts(part, *bound)
             windows = series[begin[:, None] + np.arange(context + horizon)] / scale
             parts.append(windows - windows[:, context - 1 : context])
             if part != "train":

@@ -1,0 +1,34 @@
+# make demo    train the default sweep (48 models), judge it, print where the report is
+# make test    lint, types and the smoke tests; under 10 minutes on 2 cores
+# make check   every test, the slow ones too
+# make bench   speed and overhead, as ratios (an hour on 2 cores)
+PYTHON ?= python3
+bin := .venv/bin
+
+.PHONY: demo test check bench
+demo: .venv/installed
+	$(bin)/python train.py -m experiment=lag_bias
+	$(bin)/python analyze.py
+
+test: .venv/installed-dev
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/mypy .
+	$(bin)/pytest -m "not slow"
+
+check: .venv/installed-dev
+	$(bin)/pytest
+
+bench: .venv/installed
+	$(bin)/python benchmarks/overhead.py
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: requirements.txt | .venv/bin/python
+	$(bin)/python -m pip install --quiet -r requirements.txt
+	touch $@
+
+.venv/installed-dev: requirements.txt requirements-dev.txt | .venv/bin/python
+	$(bin)/python -m pip install --quiet -r requirements-dev.txt
+	touch $@ .venv/installed

@@ -1,0 +1,263 @@
+"""What the bench costs beside a bare PyTorch loop: ratios, both sides measured in one run.
+
+    python benchmarks/overhead.py [step] [parts] [sweep] [--seeds 8]
+
+step   one training step against the same step written bare
+parts  share of a run that goes into probes, costs and records
+sweep  the default 48-run sweep against one bare process per core, and against Hydra's basic
+       launcher with one thread and with as many threads as there are cores
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+CORES = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+GRID = [
+    (variant, seed, lr)
+    for seed in range(8)
+    for variant in ("baseline", "idea")
+    for lr in (0.0015, 0.003, 0.006)
+]
+
+
+class Bare(nn.Module):
+    """The default network as anyone would write it by hand, with either lag bias."""
+
+    def __init__(self, mixture: bool) -> None:
+        super().__init__()
+        self.embed, self.head, self.norm = nn.Linear(1, 64), nn.Linear(64, 8), nn.LayerNorm(64)
+        self.positions = nn.Parameter(0.02 * torch.randn(32, 64))
+        self.norm1 = nn.ModuleList(nn.LayerNorm(64) for _ in range(2))
+        self.norm2 = nn.ModuleList(nn.LayerNorm(64) for _ in range(2))
+        self.qkv = nn.ModuleList(nn.Linear(64, 192) for _ in range(2))
+        self.out = nn.ModuleList(nn.Linear(64, 64) for _ in range(2))
+        self.mlp = nn.ModuleList(
+            nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(2)
+        )
+        self.mixture = mixture
+        self.bias = nn.ParameterList(torch.zeros(4, 8 if mixture else 32) for _ in range(2))
+        slopes = 2.0 ** (-2.0 * torch.arange(1, 5))[:, None] * 2.0 ** torch.linspace(-2, 1, 8)
+        self.rates = nn.ParameterList(slopes.log().clone() for _ in range(2 * mixture))
+        lag = torch.arange(32)[:, None] - torch.arange(32)
+        self.future = torch.zeros(32, 32).masked_fill(lag < 0, -math.inf)
+        self.lag = lag.clamp(min=0)
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, 32, 1) → (B, 32, 8)
+        x = self.embed(x) + self.positions
+        for i in range(2):
+            curve = self.bias[i]
+            if self.mixture:
+                decay = self.rates[i].exp()[..., None] * torch.arange(32)
+                curve = (curve.log_softmax(-1)[..., None] - decay).logsumexp(1)
+            mask = curve[:, self.lag] + self.future
+            qkv = self.qkv[i](self.norm1[i](x))
+            q, k, v = qkv.view(len(x), 32, 3, 4, 16).permute(2, 0, 3, 1, 4)
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            x = x + self.out[i](mixed.transpose(1, 2).flatten(-2))
+            x = x + self.mlp[i](self.norm2[i](x))
+        return self.head(self.norm(x))
+
+
+class BareRun:
+    """A network, its optimizer and its data, without records, probes or checks."""
+
+    def __init__(self, variant: str, seed: int, lr: float) -> None:
+        torch.manual_seed(seed)
+        rng = np.random.default_rng(seed)
+        t = rng.uniform(0, 7, (1300, 2, 1)) + rng.uniform(0.2, 0.4, (1300, 2, 1)) * np.arange(40)
+        windows = np.sin(t).sum(1) + 0.2 * rng.standard_normal((1300, 40))
+        data = torch.from_numpy(windows.astype(np.float32))
+        self.x, self.y = data[:, :32, None], data[:, 32:]
+        self.network = Bare(variant == "idea")
+        own = [*self.network.bias, *self.network.rates]
+        ids = {id(p) for p in own}
+        rest = [p for p in self.network.parameters() if id(p) not in ids]
+        plain = [p for p in rest if p.ndim == 1]
+        groups = [
+            {"params": [p for p in rest if p.ndim > 1]},
+            {"params": plain, "weight_decay": 0.0},
+            {"params": own, "lr": 10 * lr, "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=lr, weight_decay=0.01, fused=True)
+        rates = [lr, lr, 10 * lr]
+        self.scheduler = torch.optim.lr_scheduler.OneCycleLR(
+            self.optimizer, rates, total_steps=2**20
+        )
+
+    def epoch(self) -> None:
+        for batch in torch.randperm(800).split(32):
+            loss = F.mse_loss(self.network(self.x[batch])[:, -1], self.y[batch])
+            self.optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+            self.optimizer.step()
+            self.scheduler.step()
+
+    @torch.inference_mode()
+    def score(self, part: slice) -> float:
+        return F.mse_loss(self.network(self.x[part])[:, -1], self.y[part]).item()
+
+
+def bare(jobs: list[tuple[str, int, float]]) -> None:
+    torch.set_num_threads(1)
+    for job in jobs:
+        run = BareRun(*job)
+        for _ in range(10):
+            run.epoch()
+            run.score(slice(800, 1000))
+        run.score(slice(1000, None))
+
+
+def bare_sweep(jobs: list[tuple[str, int, float]]) -> None:
+    """The trainings in one process per core, dealt out in advance."""
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=bare, args=(jobs[i::CORES],)) for i in range(CORES)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        if process.exitcode:
+            raise SystemExit("a bare process failed")
+
+
+def hydra_sweep(seeds: int, *overrides: str) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "train.py", "-m", "experiment=lag_bias", f"seed=range({seeds})"]
+        subprocess.run(
+            [*command, f"hydra.sweep.dir={directory}", *overrides],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        )
+
+
+def timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def sweep(seeds: int) -> None:
+    """Wall time of whole commands, imports and all; ours before and after the others."""
+    jobs = [job for job in GRID if job[1] < seeds]
+    basic = ("hydra/launcher=basic", "hydra/sweeper=basic")
+    ours = [timed(lambda: hydra_sweep(seeds))]
+    by_hand = timed(lambda: bare_sweep(jobs))
+    one = timed(lambda: hydra_sweep(seeds, *basic))
+    many = timed(lambda: hydra_sweep(seeds, *basic, f"threads={CORES}"))
+    ours.append(timed(lambda: hydra_sweep(seeds)))
+    mean = sum(ours) / 2
+    print(f"sweep   {len(jobs)} runs on {CORES} cores: {ours[0]:.0f} s and {ours[1]:.0f} s")
+    print(f"        / a bare loop in one process per core        {mean / by_hand:.3f}   ≤ 1.15")
+    print(f"        / Hydra's basic launcher, {CORES} torch threads     {mean / many:.3f}   ≤ 0.85")
+    print(f"        / Hydra's basic launcher, one torch thread   {mean / one:.3f}   ≤ 0.55")
+
+
+def composed(*overrides: str) -> object:
+    from hydra import compose, initialize_config_dir
+    from hydra.core.hydra_config import HydraConfig
+
+    import training.config  # noqa: F401  # the name of a run is one of its resolvers
+
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        cfg = compose("config", overrides=list(overrides), return_hydra_config=True)
+    HydraConfig.instance().set_config(cfg)
+    return cfg
+
+
+def step(repeats: int = 15) -> None:
+    """25 steps of each at a time, in turn, in processor time of one thread."""
+    from training.build import build
+    from training.config import validated
+    from training.fit import batch_order, fit
+
+    for variant in ("baseline", "idea"):
+        # one validation of one example: what is timed is the steps
+        config = validated(
+            composed(f"variant={variant}", "training.epochs=1", "track.validation=1")  # type: ignore[arg-type]
+        )
+        track, network, _, optimizers = build(config)
+        by_hand = BareRun(variant, 0, 0.0015)
+        order = batch_order(config, 800)
+        ratios = []
+        for repeat in range(repeats + 1):
+            began = time.process_time()
+            fit(network, track, optimizers, order, config)
+            middle = time.process_time()
+            by_hand.epoch()
+            if repeat:  # the first warms up
+                ratios.append((middle - began) / (time.process_time() - middle))
+        low, high = min(ratios), max(ratios)
+        print(f"step    {variant:9} / bare, median of {repeats}: {statistics.median(ratios):.3f}"
+              f"   ≤ 1.05   ({low:.3f} … {high:.3f})")
+
+
+def parts(repeats: int = 5) -> None:
+    """A whole run in this process; what is neither building, training nor scoring is overhead."""
+    from omegaconf import open_dict
+
+    import train
+    from training import build as build_module
+    from training import fit as fit_module
+
+    spent = 0.0
+
+    def counted(function: Callable[..., object]) -> Callable[..., object]:
+        def wrapper(*args: object) -> object:
+            nonlocal spent
+            began = time.process_time()
+            result = function(*args)
+            spent += time.process_time() - began
+            return result
+
+        return wrapper
+
+    plain = build_module.build, fit_module.fit
+    shares = []
+    for repeat in range(repeats + 1):
+        with tempfile.TemporaryDirectory() as directory:
+            cfg = composed()
+            with open_dict(cfg):  # type: ignore[arg-type]
+                cfg.hydra.runtime.output_dir = directory  # type: ignore[attr-defined]
+            # train.run looks these up when it is called; what fit calls inside is not counted twice
+            build_module.build, fit_module.fit = map(counted, plain)  # type: ignore[assignment]
+            spent, began = 0.0, time.process_time()
+            train.run(cfg)  # type: ignore[arg-type]
+            total = time.process_time() - began
+            if repeat:
+                shares.append((total - spent) / total)
+    build_module.build, fit_module.fit = plain
+    print(f"parts   probes, costs, records and final scores / run, median of {repeats}: "
+          f"{statistics.median(shares):.3f}   ≤ 0.05")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("what", nargs="*", default=["step", "parts", "sweep"])
+    parser.add_argument("--seeds", type=int, default=8, help="seeds of the sweep")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in arguments.what:
+        {"step": step, "parts": parts, "sweep": lambda: sweep(arguments.seeds)}[name]()
+
+
+if __name__ == "__main__":
+    main()

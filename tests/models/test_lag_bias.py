@@ -1,0 +1,103 @@
+"""The lag biases against closed forms, naive float64 sums and automatic differentiation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from models.exp_mixture import ExpMixture
+from models.lag_table import LagTable
+
+HEADS = 4
+
+
+@pytest.fixture
+def mixture() -> ExpMixture:
+    torch.manual_seed(0)
+    made = ExpMixture(HEADS, components=8, gamma=1.7)
+    with torch.no_grad():
+        made.logits.normal_()
+        made.log_rates.add_(0.5 * torch.randn(HEADS, 8))
+    return made
+
+
+def test_mixture_is_the_log_of_a_weighted_sum_of_exponentials(mixture: ExpMixture) -> None:
+    lags = np.arange(200)
+    weights = np.exp(mixture.logits.detach().double().numpy())
+    weights /= weights.sum(1, keepdims=True)
+    rates = np.exp(mixture.log_rates.detach().double().numpy())
+    naive = 1.7 * np.log(
+        (weights[..., None] * np.exp(-rates[..., None] * lags)).sum(1)
+    )  # (H, lags)
+    seen = mixture(torch.from_numpy(lags)).detach().numpy()
+    np.testing.assert_allclose(seen, naive, rtol=1e-5, atol=1e-5)
+
+
+def test_one_component_is_a_straight_line() -> None:
+    made = ExpMixture(HEADS, components=1, gamma=2.0)
+    lags = torch.arange(50)
+    expected = -2.0 * made.log_rates.exp() * lags
+    torch.testing.assert_close(made(lags), expected)
+
+
+def test_bias_is_zero_at_lag_zero_and_finite_far_away(mixture: ExpMixture) -> None:
+    assert mixture(torch.tensor([0])).abs().max() < 1e-6
+    assert mixture(torch.tensor([10**7])).isfinite().all()
+
+
+def test_derivatives_agree_with_automatic_differentiation(mixture: ExpMixture) -> None:
+    lags = torch.tensor([0.0, 1.0, 7.0, 40.0, 1500.0], dtype=torch.float64, requires_grad=True)
+    weights = mixture.logits.double().log_softmax(-1)[..., None]
+    bias = 1.7 * (weights - mixture.log_rates.double().exp()[..., None] * lags).logsumexp(1)
+    slope, curvature = mixture.derivatives(lags.detach())
+    for h in range(HEADS):
+        (first,) = torch.autograd.grad(bias[h].sum(), lags, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), lags, retain_graph=True)
+        torch.testing.assert_close(slope[h], first.detach(), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(curvature[h], second, rtol=1e-8, atol=1e-14)
+
+
+def test_heads_start_different_and_slow_enough_to_learn() -> None:
+    rates = ExpMixture(HEADS).log_rates.exp()
+    for h in range(HEADS - 1):
+        assert not torch.allclose(rates[h], rates[h + 1])
+    assert rates.max() < 1
+
+
+def test_mixture_signature_of_planted_parameters() -> None:
+    start, trained = ExpMixture(2, components=4), ExpMixture(2, components=4)
+    with torch.no_grad():
+        trained.log_rates += 0.3
+        trained.logits[0, 0] = 50.0  # this head uses one component, the other all four
+    seen = trained.shape_signature(start, 32)
+    assert seen["rate_distance_from_start"] == pytest.approx(0.3, rel=1e-5)
+    assert seen["effective_components"] == pytest.approx((1 + 4) / 2, rel=1e-5)
+    assert seen["bias_max_slope"] < 0
+    assert seen["bias_min_curvature"] >= 0
+
+
+def test_curvature_stays_positive_where_finite_differences_fail(mixture: ExpMixture) -> None:
+    lags = torch.arange(1000, 4000)
+    assert (mixture(lags).diff(n=2, dim=-1) <= 0).any()  # the reason for the closed form
+    assert mixture.derivatives(lags)[1].min() >= 0
+
+
+def test_table_repeats_its_last_entry_beyond_its_length() -> None:
+    table = LagTable(1, length=3, gamma=2.0)
+    with torch.no_grad():
+        table.table.copy_(torch.tensor([[1.0, 2.0, 5.0]]))
+    seen = table(torch.tensor([0, 1, 2, 3, 99]))
+    assert seen.tolist() == [[2.0, 4.0, 10.0, 10.0, 10.0]]
+
+
+@pytest.mark.parametrize("made", [LagTable(3, length=5), ExpMixture(3)])
+def test_neutral_is_no_bias_at_all(made: LagTable | ExpMixture) -> None:
+    assert made.neutral()(torch.arange(5)).tolist() == [[0.0] * 5] * 3
+
+
+def test_sizes_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="components is 0"):
+        ExpMixture(2, components=0)
+    with pytest.raises(ValueError, match="length is 0"):
+        LagTable(2, length=0)

@@ -1,0 +1,100 @@
+"""What every variant's YAML must build: a new one is tested by being there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from omegaconf import DictConfig
+
+from models.mixer import Mixer
+from models.network import Network, mechanisms
+from tests.conftest import SMALL, names
+from tracks.track import Track
+from training import probes
+from training.build import build
+from training.config import Config, validated
+
+Built = tuple[Config, Track, Network]
+
+
+@pytest.fixture(params=names("variant"))
+def variant(request: pytest.FixtureRequest, composed: Callable[..., DictConfig]) -> Built:
+    config = validated(composed(f"variant={request.param}", *SMALL))
+    track, network, _, _ = build(config)
+    return config, track, network
+
+
+def test_maps_tokens_to_tokens(variant: Built) -> None:
+    config, track, network = variant
+    outputs = network(track.train.inputs[:3])
+    assert outputs.shape == (3, 32, track.out_features)
+    assert all(isinstance(m, Mixer) for m in network.mixers)
+    assert len(network.mixers) == config.model.layers
+
+
+def test_is_causal_if_it_claims_to_be(variant: Built) -> None:
+    config, track, network = variant
+    claims = all(m.causal for m in network.mixers)
+    assert probes.causal(network, track, config.seed) is (True if claims else None)
+
+
+def test_every_trainable_parameter_is_reached_by_the_loss(variant: Built) -> None:
+    _, track, network = variant
+    track.loss(network(track.train.inputs), track.train.targets).mean().backward()
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad and not name.endswith("qkv.bias"):  # keys' part is softmax-free
+            assert parameter.grad is not None, name
+            assert parameter.grad.abs().max() > 0, name
+
+
+def test_taking_the_mechanism_out_changes_the_outputs_and_putting_it_back_restores_them(
+    variant: Built,
+) -> None:
+    _, track, network = variant
+    with torch.no_grad():
+        for mechanism in mechanisms(network).values():
+            for parameter in mechanism.parameters():
+                parameter.add_(torch.rand(parameter.shape))
+    before = network(track.test.inputs)
+    with probes.neutralised(network):
+        without = network(track.test.inputs)
+    assert torch.equal(network(track.test.inputs), before)
+    assert torch.equal(without, before) is not bool(mechanisms(network))
+
+
+def test_criteria_name_metrics_that_are_observed_and_could_fail(variant: Built) -> None:
+    config, track, network = variant
+    if config.variant.signature is None:
+        pytest.skip("this variant predicts nothing")
+    observed = probes.observe(network, network, track)
+    certain = probes.by_construction(network)
+    for criterion in config.variant.signature.criteria:
+        assert criterion.metric in observed
+        assert criterion.metric not in certain
+    signature = probes.signature(config.variant.signature, network, observed)
+    assert signature is not None
+    assert signature["confirmed"] is False  # untrained, no prediction has come true
+
+
+def test_parameters_that_two_variants_share_start_bitwise_equal(
+    variant: Built, composed: Callable[..., DictConfig]
+) -> None:
+    _, _, baseline, _ = build(validated(composed(*SMALL)))
+    ours, theirs = dict(variant[2].named_parameters()), dict(baseline.named_parameters())
+    own = {
+        f"{m}.{p}"
+        for m, module in mechanisms(variant[2]).items()
+        for p, _ in module.named_parameters()
+    }
+    shared = [n for n in ours if n in theirs and n not in own and ours[n].shape == theirs[n].shape]
+    assert "embed.weight" in shared
+    assert "head.weight" in shared
+    for name in shared:
+        assert torch.equal(ours[name], theirs[name]), name
+
+
+def test_another_seed_starts_elsewhere(variant: Built, composed: Callable[..., DictConfig]) -> None:
+    _, _, other, _ = build(validated(composed(*SMALL, "seed=1")))
+    assert not torch.equal(variant[2].embed.weight, other.embed.weight)

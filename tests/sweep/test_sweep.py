@@ -1,0 +1,214 @@
+"""Sweeps as a user starts them: the real command, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT, SMALL
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+HYPER = "lr=0.0015,gamma=1,mechanism_lr_scale=10"
+
+
+def records(directory: Path) -> dict[str, dict]:
+    """Every record below a directory, by its folder."""
+    return {
+        str(path.parent.relative_to(directory)): json.loads(path.read_text())
+        for path in directory.rglob("result.json")
+    }
+
+
+def timeless(record: dict) -> dict:
+    """A record without what may differ from one time to the next."""
+    cost = {k: v for k, v in record["cost"].items() if k not in ("train_seconds", "peak_bytes")}
+    return {**record, "cost": cost, "overrides": None}
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small sweep of two arms, one of which is a copied and edited YAML, no Python touched."""
+    directory = tmp_path_factory.mktemp("sweep")
+    (directory / "conf/variant").mkdir(parents=True)
+    idea = (ROOT / "conf/variant/idea.yaml").read_text()
+    (directory / "conf/variant/mine.yaml").write_text(idea + "mixer: {bias: {components: 3}}\n")
+    command = [
+        *(sys.executable, "train.py", "--config-dir", str(directory / "conf"), "-m"),
+        *("variant=baseline,mine", "seed=range(2)", f"hydra.sweep.dir={directory / 'out'}", *SMALL),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return directory / "out"
+
+
+def test_every_planned_run_leaves_one_record(sweep: Path) -> None:
+    plan = json.loads((sweep / "plan.json").read_text())
+    hyper = {"lr": 0.0015, "gamma": 1.0, "mechanism_lr_scale": 10.0}
+    expected = [
+        {"track": "sequence", "variant": variant, "seed": seed, "hyper": hyper}
+        for variant in ("baseline", "mine")
+        for seed in (0, 1)
+    ]
+    assert plan == {"schema": 2, "runs": expected}
+    found = [
+        {key: record[key] for key in ("track", "variant", "seed", "hyper")}
+        for record in records(sweep).values()
+    ]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_a_copied_yaml_is_an_arm_of_its_own(sweep: Path) -> None:
+    mine = records(sweep)[f"sequence/mine/{HYPER}/seed=0"]
+    assert mine["variant"] == "mine"
+    assert mine["baseline"] == "baseline"
+    assert mine["signature"]["observed"]["effective_components"] <= 3
+    assert mine["cost"]["mixer_parameters"] == 2 * (4 * 16**2 + 4 * 16 + 2 * 2 * 3)
+
+
+def test_arms_are_paired_and_seeds_are_not(sweep: Path) -> None:
+    run = records(sweep)
+    for seed in (0, 1):
+        one, two = (run[f"sequence/{v}/{HYPER}/seed={seed}"]["hashes"] for v in ("baseline", "mine"))
+        assert one["data"] == two["data"]
+        assert one["order"] == two["order"]
+        assert one["init"] == two["init"]
+        assert {g for g in one["config"] if one["config"][g] != two["config"][g]} == {"variant"}
+    zero, one = (run[f"sequence/mine/{HYPER}/seed={s}"]["hashes"] for s in (0, 1))
+    assert zero["data"] != one["data"]
+    assert zero["order"] != one["order"]
+    assert zero["config"] == one["config"]
+
+
+def test_a_run_remembers_its_own_code_alone(sweep: Path) -> None:
+    run = records(sweep)
+    baseline = run[f"sequence/baseline/{HYPER}/seed=0"]["hashes"]["code"]
+    mine = run[f"sequence/mine/{HYPER}/seed=0"]["hashes"]["code"]
+    assert "models/lag_table.py" in baseline
+    assert "models/exp_mixture.py" not in baseline
+    assert "models/exp_mixture.py" in mine
+    assert "tracks/series.py" not in mine
+    assert {"train.py", "training/fit.py", "tracks/sequence.py"} <= set(mine)
+
+
+def test_files_beside_the_record(sweep: Path) -> None:
+    for folder, record in records(sweep).items():
+        run = sweep / folder
+        examples = np.load(run / "examples.npz")["test"]
+        assert examples.dtype == np.float32
+        assert examples.shape == (32,)
+        assert examples.astype(float).mean() == pytest.approx(record["scores"]["test"], rel=1e-9)
+        history = (run / "history.csv").read_text().splitlines()
+        assert history[0] == "epoch,train_loss,validation,seconds"
+        assert len(history) == 1 + 2
+        last = float(history[-1].split(",")[2])
+        assert last == record["scores"]["validation"]
+        artifacts = np.load(run / "artifacts.npz")
+        assert artifacts["block0_bias"].shape == (2, 32)
+        assert artifacts["outputs"].shape == (4, 32, 8)
+        assert not (run / "weights.pt").exists()
+
+
+def test_one_run_alone_and_hydras_own_launcher_give_the_same_bits(
+    sweep: Path, shell: Shell, tmp_path: Path
+) -> None:
+    alone = shell("train.py", "seed=1", f"hydra.run.dir={tmp_path / 'one'}", *SMALL)
+    assert alone.returncode == 0, alone.stderr
+    basic = shell(
+        *("train.py", "-m", "hydra/launcher=basic", "seed=1,0"),
+        *(f"hydra.sweep.dir={tmp_path / 'basic'}", *SMALL),
+    )
+    assert basic.returncode == 0, basic.stderr
+    folder = f"sequence/baseline/{HYPER}/seed=1"
+    expected = timeless(records(sweep)[folder])
+    assert timeless(records(tmp_path / "one")["."]) == expected
+    assert timeless(records(tmp_path / "basic")[folder]) == expected
+    assert (tmp_path / "basic/plan.json").exists()
+
+
+def test_a_finished_sweep_is_not_overwritten(sweep: Path, shell: Shell) -> None:
+    before = {path: path.stat().st_mtime_ns for path in sweep.rglob("result.json")}
+    done = shell("train.py", "-m", "seed=0,1", f"hydra.sweep.dir={sweep}", *SMALL)
+    assert done.returncode == 2
+    assert "already holds a sweep" in done.stderr
+    folder = sweep / f"sequence/baseline/{HYPER}/seed=0"
+    done = shell("train.py", f"hydra.run.dir={folder}", *SMALL)
+    assert done.returncode == 2
+    assert "already holds a finished run" in done.stderr
+    assert before == {path: path.stat().st_mtime_ns for path in sweep.rglob("result.json")}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
+def test_a_killed_worker_and_a_raising_run_cost_themselves_alone(tmp_path: Path) -> None:
+    """Seven runs; one worker gets SIGKILL, one run cannot make its folder; five records stay."""
+    folder = tmp_path / f"sequence/baseline/{HYPER}"
+    folder.mkdir(parents=True)
+    (folder / "seed=5").write_text("a file where the run's folder belongs")
+    command = [
+        *(sys.executable, "train.py", "-m", "seed=range(7)", f"hydra.sweep.dir={tmp_path}"),
+        *(*SMALL, "training.epochs=10", "track.train=400"),
+    ]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        log = folder / "seed=2" / "run.log"
+        deadline = time.monotonic() + 120
+        while not (log.exists() and "epoch 1" in log.read_text()):
+            assert time.monotonic() < deadline, "the run to be killed never started"
+            time.sleep(0.02)
+        os.kill(writer_of(log), signal.SIGKILL)
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert sorted(r["seed"] for r in records(tmp_path).values()) == [0, 1, 3, 4, 6]
+    failed = [line for line in said.splitlines() if line.startswith("failed: ")]
+    assert len(failed) == 2
+    assert "seed=2: killed by SIGKILL" in failed[0]
+    assert "seed=5: " in failed[1]
+    assert "FileExistsError" in failed[1] or "NotADirectoryError" in failed[1]
+    assert "2 of 7 runs failed" in said
+
+
+def writer_of(log: Path) -> int:
+    """The process whose standard output is this file."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.readlink(entry / "fd/1") == str(log):
+                    return int(entry.name)
+            except OSError:
+                continue
+    raise AssertionError(f"nobody writes {log}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-m", "lr=0.1,abc"], "lr must be a valid number, found 'abc'"),
+        (["-m", "variant=baseline,nonesuch"], "nonesuch"),
+        (["-m", "variant=tensor_mixer", "+variant.mixer.rnk=3"], "did you mean rank"),
+        (["-m", "variant=baseline,tensor_mixer", "track.context=1"], "context is 1"),
+        (["-m", "lr=3e-3,0.003"], "two runs of this sweep would be one"),
+        (["-m", "optimizer=adamw,sgd"], "listed under tunable"),
+        (["-m", "experiment=lag_bias,tensor_mixer"], "experiment cannot be swept"),
+        (["lrr=1"], "lrr is no key of this configuration"),
+        (["variant=nonesuch"], "Available options in 'variant': baseline"),
+        (["gamma=0"], "gamma must be greater than 0, found 0"),
+        (["seed=range(8"], "seed=range(8 is no override"),
+    ],
+)
+def test_a_mistake_trains_nothing_and_is_told_in_one_line(
+    shell: Shell, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    folders = [f"hydra.sweep.dir={tmp_path}", f"hydra.run.dir={tmp_path}"]
+    done = shell("train.py", *arguments, *folders)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not records(tmp_path)
+    assert not (tmp_path / "plan.json").exists()

@@ -1,0 +1,70 @@
+"""The synthetic track: what its windows are made of, and that its splits are what they claim."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracks.sequence import Sequence, draw
+
+
+def test_noiseless_windows_are_two_sinusoids() -> None:
+    """A sum of two sinusoids obeys a linear recurrence of order 4: its Hankel matrix has rank 4."""
+    for window in draw(np.random.default_rng(0), 20, 40, (8.0, 16.0), 0.0, 0.5):
+        hankel = np.lib.stride_tricks.sliding_window_view(window, 12)
+        singular = np.linalg.svd(hankel, compute_uv=False)
+        assert singular[4] < 1e-10 * singular[0]
+        assert singular[3] > 1e-6 * singular[0]
+
+
+def test_noise_is_stationary_with_the_correlation_it_claims() -> None:
+    arguments = (20_000, 12, (8.0, 16.0))
+    clean = draw(np.random.default_rng(0), *arguments, 0.0, 0.6)
+    noise = draw(np.random.default_rng(0), *arguments, 0.5, 0.6) - clean
+    np.testing.assert_allclose(noise.std(0), 0.5, rtol=0.03)
+    for lag in (1, 2, 3):
+        seen = (noise[:, 4] * noise[:, 4 + lag]).mean() / 0.25
+        assert seen == pytest.approx(0.6**lag, abs=0.03)
+
+
+def test_windows_are_standardised_by_their_context_alone() -> None:
+    track = Sequence(np.random.default_rng(0))
+    inputs = track.test.inputs.double()
+    assert inputs.shape == (300, 32, 1)
+    assert track.test.targets.shape == (300, 8)
+    np.testing.assert_allclose(inputs.mean(1), 0, atol=1e-6)
+    np.testing.assert_allclose(inputs.std(1, correction=0), 1, atol=1e-5)
+
+
+def test_horizon_follows_the_context() -> None:
+    """Without noise the recurrence that holds in the context goes on into the horizon."""
+    track = Sequence(np.random.default_rng(0), noise=0.0, periods=(8.0, 16.0))
+    x = np.concatenate([track.test.inputs[:, :, 0], track.test.targets], axis=1).astype(float)
+    for window in x[:20]:
+        # order 5: four for the sinusoids, one for the mean that standardising took away
+        rows = np.lib.stride_tricks.sliding_window_view(window, 6)
+        coefficients = np.linalg.lstsq(rows[:27, :5], rows[:27, 5], rcond=None)[0]
+        np.testing.assert_allclose(rows[27:, :5] @ coefficients, rows[27:, 5], atol=2e-2)
+
+
+def test_data_depend_on_the_seed_alone() -> None:
+    one, same, other = (Sequence(np.random.default_rng(s)) for s in (0, 0, 1))
+    assert one.train.inputs.equal(same.train.inputs)
+    assert not one.train.inputs.equal(other.train.inputs)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"context": 1},
+        {"horizon": 0},
+        {"train": 0},
+        {"noise": -1.0},
+        {"correlation": 1.0},
+        {"periods": (8.0, 8.0)},
+        {"periods": (0.0, 8.0)},
+    ],
+)
+def test_values_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Sequence(np.random.default_rng(0), **wrong)

@@ -1,0 +1,144 @@
+"""What a configuration may be, what a run is called, and what its hashes are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from tests.conftest import names
+from training.build import build, build_network, build_track
+from training.config import config_hashes, identity, run_name, validated
+from training.errors import UserError
+
+Compose = Callable[..., DictConfig]
+
+MISTAKES = {  # override → what the one line must say
+    "gamma=0": "gamma must be greater than 0, found 0",
+    "gamma=-1": "gamma must be greater than 0, found -1",
+    "lr=abc": "lr must be a valid number, found 'abc'",
+    "lr=true": "lr must be a valid number, found True",
+    "lr=.nan": "lr must be a valid number, found '.nan'",
+    "lr=nan": "lr must be a finite number, found nan",
+    "seed=-1": "seed must be greater than or equal to 0, found -1",
+    "seed=1.5": "seed must be a valid integer, found 1.5",
+    "training.epochs=0": "training.epochs must be greater than or equal to 1, found 0",
+    "optimizer.schedule=linear": "optimizer.schedule must be 'constant' or 'cosine'",
+    "+optimizer.wieght_decay=1": "optimizer.wieght_decay is no key.*did you mean weight_decay",
+    "+colour=red": "colour is no key of this configuration",
+    "model.positions=sinusoidal": "model.positions must be 'learned' or 'none'",
+    "model.heads=3": "model.heads is 3, must divide model.dim 64",
+    "tunable=[learning_rate]": "tunable names learning_rate",
+    "tunable=[optimizer]": "tunable names optimizer, which is not a key with a single value",
+    "variant.mixer._target_=os.system": "_target_ os.system is not allowed",
+    "optimizer.algorithm._target_=subprocess.Popen": "_target_ subprocess.Popen is not allowed",
+    "variant.mixer.bias._target_=builtins.eval": "_target_ builtins.eval is not allowed",
+    "variant.mixer._target_=models.attention.nn.Linear": "lives in torch.nn",
+    "variant.mixer._target_=models.attention.Atention": "variant.mixer._target_: .*Atention",
+    "+variant.mixer.window=4": "variant.mixer.window: Attention takes no window; known: .*bias",
+    "+variant.mixer.bias.lenght=4": "variant.mixer.bias.lenght: .*did you mean length",
+    "variant.mixer.causal=maybe": "variant.mixer.causal must be a valid boolean, found 'maybe'",
+    "track.noise=loud": "track.noise must be a valid number, found 'loud'",
+    "track.context=1": "track: context is 1",
+    "track.periods=[8]": "track.periods",
+    "device=cuda": "device is cuda, but torch finds no CUDA device",
+    "optimizer.algorithm.betas=[2,3]": "optimizer.algorithm: Invalid beta parameter",
+    "variant.signature.criteria.0.metric=table_distance": "did you mean table_distance_from_start",
+}
+
+
+@pytest.mark.parametrize("override", MISTAKES)
+def test_a_mistake_is_one_line_that_names_the_key(composed: Compose, override: str) -> None:
+    import torch
+
+    if override == "device=cuda" and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(UserError, match=MISTAKES[override]) as error:
+        build(validated(composed(override)))
+    assert "\n" not in str(error.value)
+
+
+def test_a_rank_that_is_not_below_the_axis_is_refused(composed: Compose) -> None:
+    config = validated(composed("variant=tensor_mixer", "variant.mixer.rank=32"))
+    with pytest.raises(UserError, match=r"variant\.mixer: rank is 32, .*from 1 to 31"):
+        build(config)
+
+
+def test_a_criterion_that_could_not_fail_is_refused(composed: Compose) -> None:
+    override = "variant.signature.criteria.0.metric=bias_max_slope"
+    with pytest.raises(UserError, match="bias_max_slope could not be refuted"):
+        build(validated(composed("variant=idea", override)))
+
+
+@pytest.mark.parametrize("group", ["track", "variant", "optimizer", "model"])
+def test_every_yaml_builds(composed: Compose, group: str) -> None:
+    for name in names(group):
+        track, network, start, optimizers = build(validated(composed(f"{group}={name}")))
+        trained = {id(p) for o in optimizers for g in o.param_groups for p in g["params"]}
+        assert trained == {id(p) for p in network.parameters() if p.requires_grad}
+        assert start is not network
+        assert len(track.test) > 0
+
+
+def test_seed_zero_is_a_seed(composed: Compose) -> None:
+    zero, again, one = (validated(composed(f"seed={s}")) for s in (0, 0, 1))
+    tracks = [build_track(c) for c in (zero, again, one)]
+    assert tracks[0].train.inputs.equal(tracks[1].train.inputs)
+    assert not tracks[0].train.inputs.equal(tracks[2].train.inputs)
+    networks = [build_network(c, tracks[0]) for c in (zero, again, one)]
+    assert networks[0].head.weight.equal(networks[1].head.weight)
+    assert not networks[0].head.weight.equal(networks[2].head.weight)
+
+
+def test_two_spellings_of_a_number_are_one_run(composed: Compose) -> None:
+    one, two = composed("lr=3e-3", "gamma=1"), composed("lr=0.003", "gamma=1.0")
+    assert run_name(_root_=one) == run_name(_root_=two)
+    assert identity(one, {"track": "t", "variant": "v"}) == identity(
+        two, {"track": "t", "variant": "v"}
+    )
+    assert config_hashes(one) == config_hashes(two)
+
+
+def test_a_run_is_called_by_what_it_is(composed: Compose) -> None:
+    cfg = composed("variant=idea", "seed=3", "lr=0.006", "gamma=0.5")
+    assert run_name(_root_=cfg) == "sequence/idea/lr=0.006,gamma=0.5,mechanism_lr_scale=10/seed=3"
+    assert OmegaConf.select(cfg, "hydra.sweep.subdir") == run_name(_root_=cfg)
+
+
+def test_arms_that_resolve_alike_hash_alike_whatever_their_names(composed: Compose) -> None:
+    assert config_hashes(composed("variant=baseline")) == config_hashes(
+        composed("variant=lag_table")
+    )
+    assert config_hashes(composed("variant=idea")) == config_hashes(composed("variant=exp_mixture"))
+
+
+@pytest.mark.parametrize(
+    ("override", "changed"),
+    [
+        ("track.noise=0.3", {"track"}),
+        ("variant=idea", {"variant"}),
+        ("variant.mixer.causal=false", {"variant"}),
+        ("model.dim=32", {"model"}),
+        ("optimizer=sgd", {"optimizer"}),
+        ("training.epochs=3", {"training"}),
+        ("lr=0.1", set()),  # tunable: part of who the run is, not of how it was set up
+        ("gamma=2", set()),
+        ("seed=5", set()),
+        ("validations_per_epoch=2", set()),  # looking is not training
+        ("log_steps=5", set()),
+    ],
+)
+def test_a_change_shows_in_the_hash_of_its_group_alone(
+    composed: Compose, override: str, changed: set[str]
+) -> None:
+    before, after = config_hashes(composed()), config_hashes(composed(override))
+    assert {group for group in before if before[group] != after[group]} == changed
+
+
+def test_experiments_name_yamls_that_exist_and_a_baseline_that_they_train() -> None:
+    for name in names("experiment"):
+        raw = OmegaConf.load(f"conf/experiment/{name}.yaml")
+        variants = raw.hydra.sweeper.params.variant.split(",")
+        assert raw.baseline in variants
+        assert set(variants) <= set(names("variant"))

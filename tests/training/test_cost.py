@@ -1,0 +1,80 @@
+"""Costs against closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from omegaconf import DictConfig
+
+from models.network import Network
+from tracks.track import Track
+from training.build import build
+from training.config import validated
+from training.cost import cost, flops_per_example, saved_bytes
+
+Compose = Callable[..., DictConfig]
+N, D, HORIZON, LAYERS, BATCH = 32, 64, 8, 2, 32
+
+# Multiply-adds of one block's mixer, per example, counted by hand.
+MIXER = {
+    # q, k, v and output projections: N tokens · 4 d²; QKᵀ and the weighted sum: N² d each
+    "baseline": 4 * N * D**2 + 2 * N**2 * D,
+    "idea": 4 * N * D**2 + 2 * N**2 * D,
+    "dense_attention": 4 * N * D**2 + 2 * N**2 * D,
+    # K · x: N² d; once per batch: U·diag·Uᵀ: N² r, QR: 2nr² − ⅔r³
+    "tensor_mixer": N**2 * D + (N**2 * 16 + 2 * N * 16**2 - 2 / 3 * 16**3) / BATCH,
+    "no_mixer": 0,
+}
+
+
+def built(composed: Compose, *overrides: str) -> tuple[Track, Network]:
+    track, network, _, _ = build(validated(composed(*overrides)))
+    return track, network
+
+
+@pytest.mark.parametrize("variant", MIXER)
+def test_flops_are_those_of_the_closed_form(composed: Compose, variant: str) -> None:
+    track, network = built(composed, f"variant={variant}")
+    mlp, embed, head = 8 * N * D**2, N * D, N * D * HORIZON
+    expected = 2 * (embed + LAYERS * (MIXER[variant] + mlp) + head)
+    seen = flops_per_example(network, track.train.inputs[:BATCH])
+    assert seen == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("variant", "mixer"),
+    [
+        ("baseline", LAYERS * (4 * D**2 + 4 * D + 4 * N)),
+        ("idea", LAYERS * (4 * D**2 + 4 * D + 2 * 4 * 8)),
+        ("tensor_mixer", LAYERS * (N * 16 + 16)),
+        ("no_mixer", 0),
+    ],
+)
+def test_parameters_by_hand(composed: Compose, variant: str, mixer: int) -> None:
+    track, network = built(composed, f"variant={variant}")
+    seen = cost(network, track, BATCH)
+    block = 2 * 2 * D + (4 * D * D + 4 * D) + (4 * D * D + D)
+    around = (D + D) + N * D + LAYERS * block + 2 * D + (D * HORIZON + HORIZON)
+    assert seen["mixer_parameters"] == mixer
+    assert seen["parameters"] == around + mixer
+
+
+def test_saved_bytes_of_a_network_that_can_be_counted() -> None:
+    """Linear → square loss: the pass keeps the input and the difference, not the weight."""
+
+    class Toy:
+        def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            return (outputs - targets).square().mean(-1)
+
+    network = torch.nn.Linear(6, 3)
+    inputs, targets = torch.randn(5, 6), torch.randn(5, 3)
+    assert saved_bytes(network, Toy(), inputs, targets) == 4 * (5 * 6 + 5 * 3)
+
+
+def test_saved_bytes_grow_with_the_batch(composed: Compose) -> None:
+    track, network = built(composed)
+    x, y = track.train.inputs, track.train.targets
+    small, large = (saved_bytes(network, track, x[:b], y[:b]) for b in (16, 32))
+    assert 1.9 < large / small <= 2.0
