@@ -24,8 +24,11 @@ def run(cfg: DictConfig) -> float | None:
     from training.cost import cost
     from training.fit import batch_order, evaluate, fit, mean
 
+    context = HydraConfig.get()
+    directory = Path(context.runtime.output_dir)
     with one_line_errors():
         config = validated(cfg)
+        record.refuse_overwriting(directory)
         track, network, start, optimizers = build(config)
 
     order = batch_order(config, len(track.train))
@@ -37,8 +40,6 @@ def run(cfg: DictConfig) -> float | None:
     whole = not history.diverged and probes.finite(score, mean(validation[track.metric]))
     observed = probes.observe(network, start, track) if whole else {}
 
-    context = HydraConfig.get()
-    directory = Path(context.runtime.output_dir)
     record.write(
         directory,
         {

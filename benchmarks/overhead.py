@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,7 +92,7 @@ class BareRun:
         ids = {id(p) for p in own}
         rest = [p for p in self.network.parameters() if id(p) not in ids]
         plain = [p for p in rest if p.ndim == 1]
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"params": [p for p in rest if p.ndim > 1]},
             {"params": plain, "weight_decay": 0.0},
             {"params": own, "lr": 10 * lr, "weight_decay": 0.0},
@@ -171,7 +172,7 @@ def sweep(seeds: int) -> None:
     print(f"        / Hydra's basic launcher, one torch thread   {mean / one:.3f}   ≤ 0.55")
 
 
-def composed(*overrides: str) -> object:
+def composed(*overrides: str) -> Any:
     from hydra import compose, initialize_config_dir
     from hydra.core.hydra_config import HydraConfig
 
@@ -192,7 +193,7 @@ def step(repeats: int = 15) -> None:
     for variant in ("baseline", "idea"):
         # one validation of one example: what is timed is the steps
         config = validated(
-            composed(f"variant={variant}", "training.epochs=1", "track.validation=1")  # type: ignore[arg-type]
+            composed(f"variant={variant}", "training.epochs=1", "track.validation=1")
         )
         track, network, _, optimizers = build(config)
         by_hand = BareRun(variant, 0, 0.0015)
@@ -206,8 +207,10 @@ def step(repeats: int = 15) -> None:
             if repeat:  # the first warms up
                 ratios.append((middle - began) / (time.process_time() - middle))
         low, high = min(ratios), max(ratios)
-        print(f"step    {variant:9} / bare, median of {repeats}: {statistics.median(ratios):.3f}"
-              f"   ≤ 1.05   ({low:.3f} … {high:.3f})")
+        print(
+            f"step    {variant:9} / bare, median of {repeats}: {statistics.median(ratios):.3f}"
+            f"   ≤ 1.05   ({low:.3f} … {high:.3f})"
+        )
 
 
 def parts(repeats: int = 5) -> None:
@@ -235,22 +238,25 @@ def parts(repeats: int = 5) -> None:
     for repeat in range(repeats + 1):
         with tempfile.TemporaryDirectory() as directory:
             cfg = composed()
-            with open_dict(cfg):  # type: ignore[arg-type]
-                cfg.hydra.runtime.output_dir = directory  # type: ignore[attr-defined]
+            with open_dict(cfg):
+                cfg.hydra.runtime.output_dir = directory
             # train.run looks these up when it is called; what fit calls inside is not counted twice
-            build_module.build, fit_module.fit = map(counted, plain)  # type: ignore[assignment]
+            build_module.build = counted(plain[0])  # type: ignore[assignment]
+            fit_module.fit = counted(plain[1])  # type: ignore[assignment]
             spent, began = 0.0, time.process_time()
-            train.run(cfg)  # type: ignore[arg-type]
+            train.run(cfg)
             total = time.process_time() - began
             if repeat:
                 shares.append((total - spent) / total)
     build_module.build, fit_module.fit = plain
-    print(f"parts   probes, costs, records and final scores / run, median of {repeats}: "
-          f"{statistics.median(shares):.3f}   ≤ 0.05")
+    print(
+        f"parts   probes, costs, records and final scores / run, median of {repeats}: "
+        f"{statistics.median(shares):.3f}   ≤ 0.05"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="*", default=["step", "parts", "sweep"])
     parser.add_argument("--seeds", type=int, default=8, help="seeds of the sweep")
     arguments = parser.parse_args()

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from training.errors import UserError, no_such
@@ -100,8 +100,9 @@ def validated(cfg: DictConfig) -> Config:
     except ValidationError as error:
         raise UserError("; ".join(_sentence(e, container) for e in error.errors())) from None
     for key in config.tunable:
-        if isinstance(OmegaConf.select(cfg, key), DictConfig | ListConfig | None):
-            raise UserError(f"tunable names {key}, which is not a key with a single value")
+        value = OmegaConf.select(cfg, key)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise UserError(f"tunable names {key}, which must be a key with a number, not {value}")
     for node in (config.track, config.variant.mixer, config.optimizer.algorithm):
         _check_targets(node)
     if config.optimizer.matrices:
@@ -151,25 +152,15 @@ def identity(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, Any]:
         "track": choices["track"],
         "variant": choices["variant"],
         "seed": cfg.seed,
-        "hyper": {key: _number(OmegaConf.select(cfg, key)) for key in cfg.tunable},
+        "hyper": {key: float(OmegaConf.select(cfg, key)) for key in cfg.tunable},
     }
-
-
-def _number(value: Any) -> Any:
-    """3 and 3.0 are one value, as 3e-3 and 0.003 are."""
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def run_name(*, _root_: DictConfig) -> str:
     """`track/variant/lr=0.003,gamma=1/seed=0`: the folder of a run within its sweep."""
     who = identity(_root_, _root_.hydra.runtime.choices)
-    hyper = ",".join(
-        f"{key}={value:.12g}" if isinstance(value, float) else f"{key}={value}"
-        for key, value in who["hyper"].items()
-    )
-    return (
-        f"{who['track']}/{who['variant']}/{hyper.replace('/', '_') or 'default'}/seed={who['seed']}"
-    )
+    hyper = ",".join(f"{key}={value:.12g}" for key, value in who["hyper"].items())
+    return f"{who['track']}/{who['variant']}/{hyper or 'default'}/seed={who['seed']}"
 
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)

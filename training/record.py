@@ -16,6 +16,7 @@ from torch import Tensor
 
 from models.network import Network, mechanisms
 from tracks.track import Track
+from training.errors import UserError
 from training.files import write_json
 
 SCHEMA = 2
@@ -70,6 +71,15 @@ def environment(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "commit": commit or None,
     }
+
+
+def refuse_overwriting(directory: Path) -> None:
+    """Raise a UserError where a finished run lies already."""
+    if (directory / "result.json").exists():
+        raise UserError(
+            f"{directory} already holds a finished run, and nothing is overwritten: "
+            f"choose another hydra.run.dir"
+        )
 
 
 def write(

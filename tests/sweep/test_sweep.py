@@ -77,7 +77,9 @@ def test_a_copied_yaml_is_an_arm_of_its_own(sweep: Path) -> None:
 def test_arms_are_paired_and_seeds_are_not(sweep: Path) -> None:
     run = records(sweep)
     for seed in (0, 1):
-        one, two = (run[f"sequence/{v}/{HYPER}/seed={seed}"]["hashes"] for v in ("baseline", "mine"))
+        one, two = (
+            run[f"sequence/{v}/{HYPER}/seed={seed}"]["hashes"] for v in ("baseline", "mine")
+        )
         assert one["data"] == two["data"]
         assert one["order"] == two["order"]
         assert one["init"] == two["init"]
