@@ -6,6 +6,7 @@ python train.py -m KEY=A,B …       a sweep: a run for every combination
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import hydra
@@ -16,7 +17,7 @@ from training.config import config_hashes, identity, validated
 from training.errors import full_hydra_errors, one_line_errors
 
 
-def run(cfg: DictConfig) -> float | None:
+def run(cfg: DictConfig) -> float:
     """Train one model, measure it and leave its record; gives the validation score."""
     # Not at the top: the process that only starts a sweep never needs torch.
     from training import probes, record
@@ -34,10 +35,15 @@ def run(cfg: DictConfig) -> float | None:
     order = batch_order(config, len(track.train))
     history = fit(network, track, optimizers, order, config)
 
-    validation = evaluate(network, track, track.validation)
     test = evaluate(network, track, track.test)
-    score = mean(test[track.metric])
-    whole = not history.diverged and probes.finite(score, mean(validation[track.metric]))
+    # both splits' means by metric; a last step can break what every loss before it let pass
+    scores = {
+        name: {"validation": mean(history.validation[name]), "test": mean(test[name])}
+        for name in test
+        if not history.diverged
+    }
+    primary = scores.pop(track.metric, {"validation": math.nan, "test": math.nan})
+    whole = all(map(math.isfinite, primary.values()))
     observed = probes.observe(network, start, track) if whole else {}
 
     record.write(
@@ -48,15 +54,8 @@ def run(cfg: DictConfig) -> float | None:
             **identity(cfg, context.runtime.choices),
             "baseline": config.baseline,
             "metric": {"name": track.metric, "direction": track.direction},
-            "scores": {"validation": mean(validation[track.metric]), "test": score}
-            if whole
-            else {"validation": None, "test": None},
-            "secondary": {
-                name: {"validation": mean(validation[name]), "test": mean(test[name])}
-                for name in test
-                if name != track.metric
-            }
-            | track.references,
+            "scores": primary,
+            "secondary": scores | track.references,
             "budget": {
                 "epochs": config.training.epochs,
                 "steps": history.steps,
@@ -66,7 +65,7 @@ def run(cfg: DictConfig) -> float | None:
             | {"train_seconds": history.seconds},
             "probes": {
                 "reach": probes.reach(network, track) if whole else None,
-                "ablation": probes.ablation(network, track, score) if whole else None,
+                "ablation": probes.ablation(network, track, primary["test"]) if whole else None,
                 "causal": probes.causal(network, track, config.seed) if whole else None,
                 "split_overlap": probes.split_overlap(track),
             },
@@ -86,7 +85,7 @@ def run(cfg: DictConfig) -> float | None:
         artifacts=probes.artifacts(network, track) if whole else {},
         weights=network.state_dict() if config.save_weights else None,
     )
-    return mean(validation[track.metric])
+    return primary["validation"]
 
 
 main = hydra.main(version_base="1.3", config_path="conf", config_name="config")(run)

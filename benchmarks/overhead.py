@@ -215,8 +215,6 @@ def step(repeats: int = 15) -> None:
 
 def parts(repeats: int = 5) -> None:
     """A whole run in this process; what is neither building, training nor scoring is overhead."""
-    from omegaconf import open_dict
-
     import train
     from training import build as build_module
     from training import fit as fit_module
@@ -237,9 +235,7 @@ def parts(repeats: int = 5) -> None:
     shares = []
     for repeat in range(repeats + 1):
         with tempfile.TemporaryDirectory() as directory:
-            cfg = composed()
-            with open_dict(cfg):
-                cfg.hydra.runtime.output_dir = directory
+            cfg = composed(f"hydra.runtime.output_dir={directory}")
             # train.run looks these up when it is called; what fit calls inside is not counted twice
             build_module.build = counted(plain[0])  # type: ignore[assignment]
             fit_module.fit = counted(plain[1])  # type: ignore[assignment]

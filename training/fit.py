@@ -17,7 +17,7 @@ from training.seeding import torch_stream
 
 log = logging.getLogger(__name__)
 
-EVALUATION_BATCH = 256  # examples at a time where nothing is trained
+EVALUATION_BATCH = 64  # examples at a time where nothing is trained
 
 
 @dataclass
@@ -29,6 +29,7 @@ class History:
     examples: int = 0
     seconds: float = 0.0  # in training steps alone
     diverged: bool = False
+    validation: dict[str, Tensor] = field(default_factory=dict)  # the last one's scores, (n,) each
 
 
 def batch_order(config: Config, examples: int) -> Tensor:
@@ -99,10 +100,11 @@ def fit(
                 log.info("step %d of %d: train loss %.4f", history.steps, total, losses[-1])
             if i in looks:
                 history.seconds += time.perf_counter() - since
+                history.validation = evaluate(network, track, track.validation)
                 row = {
                     "epoch": epoch + i / per_epoch,
                     "train_loss": sum(losses) / len(losses),
-                    "validation": mean(evaluate(network, track, track.validation)[track.metric]),
+                    "validation": mean(history.validation[track.metric]),
                     "seconds": history.seconds,
                 }
                 history.rows.append(row)

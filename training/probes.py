@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +21,6 @@ from training.seeding import torch_stream
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 PROBE_EXAMPLES = 32  # validation examples that reach and signature look at
 CAUSAL_EXAMPLES = 4
-
-
-def finite(*scores: float) -> bool:
-    """Are all of them numbers?"""
-    return all(map(math.isfinite, scores))
 
 
 def reach(network: Network, track: Track) -> float | None:

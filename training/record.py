@@ -21,7 +21,7 @@ from training.files import write_json
 
 SCHEMA = 2
 ROOT = Path(__file__).resolve().parent.parent
-CODE = ("train.py", "models/", "tracks/", "training/")  # where a run's own code lives
+CODE = ("__main__", "train", "models", "tracks", "training")  # a run's own modules
 
 
 def sha256(*tensors: Tensor) -> str:
@@ -48,12 +48,11 @@ def init_hashes(start: Network) -> dict[str, str]:
 def code_hashes() -> dict[str, str]:
     """Of every project file that this run imported, by its path from the root."""
     found = {}
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and (path := Path(file).resolve()).is_relative_to(ROOT):
-            name = path.relative_to(ROOT).as_posix()
-            if name.startswith(CODE):
-                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        if name.partition(".")[0] in CODE and file and Path(file).is_relative_to(ROOT):
+            path = Path(file)
+            found[path.relative_to(ROOT).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
     return dict(sorted(found.items()))
 
 
