@@ -35,6 +35,9 @@ def one_line_errors() -> Iterator[None]:
             raise
         print(f"error: {readable(error)}", file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("interrupted; what had finished is kept", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def readable(error: Exception) -> str:

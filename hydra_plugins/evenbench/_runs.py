@@ -66,6 +66,12 @@ def run_all(
         while waiting or running:
             while waiting and len(running) < workers:
                 run = waiting.pop()
+                try:
+                    run.directory.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    run.error = str(error)
+                    tell(run)
+                    continue
                 process = _processes.start(_work, (run.config, module, task.__name__))
                 running[process.sentinel] = run, process
             for sentinel in wait(list(running)):
@@ -106,9 +112,11 @@ def _work(config: DictConfig, module: str, function: str) -> None:
     from hydra._internal.callbacks import Callbacks
     from hydra.core.utils import JobRuntime
 
-    directory = Path(config.hydra.sweep.dir) / config.hydra.sweep.subdir
-    directory.mkdir(parents=True, exist_ok=True)
-    log = os.open(directory / LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    log = os.open(
+        Path(config.hydra.sweep.dir) / config.hydra.sweep.subdir / LOG,
+        os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
+        0o644,
+    )
     os.dup2(log, sys.stdout.fileno())
     os.dup2(log, sys.stderr.fileno())
 
