@@ -1,11 +1,12 @@
 # make demo    train the default sweep (48 models), judge it, print where the report is
 # make test    lint, types and the smoke tests; under 10 minutes on 2 cores
 # make check   every test, the slow ones too
-# make bench   speed and overhead, as ratios (an hour on 2 cores)
+# make results the README's tables, from the reports in results/
+# make bench   speed and overhead, as ratios (half an hour on 2 cores)
 PYTHON ?= python3
 bin := .venv/bin
 
-.PHONY: demo test check bench
+.PHONY: demo test check results bench
 demo: .venv/installed
 	$(bin)/python train.py -m experiment=lag_bias
 	$(bin)/python analyze.py
@@ -18,6 +19,9 @@ test: .venv/installed-dev
 
 check: .venv/installed-dev
 	$(bin)/pytest
+
+results: .venv/installed
+	$(bin)/python results/tables.py
 
 bench: .venv/installed
 	$(bin)/python benchmarks/overhead.py

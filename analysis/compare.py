@@ -1,0 +1,223 @@
+"""Two arms of one track, paired by seed: the runs, and what their scores say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis import statistics
+from analysis.errors import AnalysisError
+from analysis.gather import Gathered
+from analysis.record import Identity, Metric, PlannedRun, Run, Unreadable, read_examples
+from analysis.select import Arm, Direction, Selection, select
+
+Examples = Callable[[Path], NDArray[np.float32] | None]  # of a run's folder
+
+MARGIN_PCT = 1.0  # of the baseline's mean: differences inside it are declared negligible
+
+
+@dataclass(frozen=True)
+class Side:
+    """One arm of a comparison."""
+
+    arm: Arm
+    selection: Selection
+    paired: tuple[Run, ...]  # the selected configuration's runs, in seed order of the pairs
+
+    @property
+    def name(self) -> str:
+        """The variant's name."""
+        return self.arm.variant
+
+    @property
+    def selected(self) -> dict[int, Run]:
+        """All runs of the selected configuration, paired or not: seed → run."""
+        return self.selection.best.runs
+
+    @property
+    def scores(self) -> statistics.Array:
+        """Test scores (pairs,) in seed order; NaN where a run diverged."""
+        return np.array([run.test for run in self.paired], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The statistics of one comparison; None where a number does not exist."""
+
+    d: statistics.Array  # (pairs,) idea − baseline in seed order; NaN where a run diverged
+    counts: statistics.Counts
+    p_min: float
+    delta_mean: float | None = None
+    p_value: float | None = None
+    ci: tuple[float, float] | None = None
+    dz: float | None = None
+    mde: float | None = None
+    mde_rel_pct: float | None = None
+    margin: float | None = None
+    p_equivalence: float | None = None
+    inert_ulps: float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An idea against its baseline on one track."""
+
+    track: str
+    metric: Metric
+    baseline: Side
+    idea: Side
+    seeds: tuple[int, ...]  # of the pairs, ascending
+    effect: Effect
+    family_size: int  # comparisons judged together
+    planned: int  # runs that the sweeps' plans hold for these arms; 0 without a plan
+    missing: tuple[PlannedRun, ...]  # of these, the ones that left no record
+    unreadable: tuple[str, ...]  # path and reason of files that could not be used
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Baseline and idea."""
+        return self.baseline, self.idea
+
+
+def match(
+    arms: Mapping[tuple[str, str], Arm],
+    planned: Iterable[PlannedRun],
+    baseline: str | None = None,
+) -> tuple[list[tuple[Arm, Arm]], list[str]]:
+    """Pair every idea arm with the baseline that its runs name, or with `baseline`.
+
+    Returns (baseline arm, idea arm) sorted by track, baseline, idea; and a sentence for every arm
+    that is absent: named as baseline or planned, but without any record.
+
+    Raises:
+        AnalysisError: no pair can be made.
+    """
+    pairs, absent = [], []
+    for (track, variant), count in Counter((run.track, run.variant) for run in planned).items():
+        if (track, variant) not in arms:
+            absent.append(f"{variant} on {track} left no record of {count} planned runs.")
+    for (track, variant), arm in arms.items():
+        for name in sorted(arm.baselines) if baseline is None else [baseline]:
+            if name == variant:
+                continue
+            if (track, name) in arms:
+                pairs.append((arms[track, name], arm))
+            else:
+                absent.append(f"{variant} on {track} has no baseline: {name} left no record.")
+    if not pairs:
+        found = ", ".join(f"{variant} on {track}" for track, variant in arms)
+        raise AnalysisError(
+            " ".join(
+                [
+                    f"nothing to compare: found only {found}.",
+                    *absent,
+                    "Run the arm that is missing on the same track, or say --baseline NAME "
+                    "with an arm that was found.",
+                ]
+            )
+        )
+    pairs.sort(key=lambda pair: (pair[0].track, pair[0].variant, pair[1].variant))
+    return pairs, absent
+
+
+def compare(pairs: Sequence[tuple[Arm, Arm]], found: Gathered, alpha: float) -> list[Comparison]:
+    """Select each arm's hyper, pair the runs by seed and measure the effect.
+
+    `alpha` is the level of all comparisons together.
+    """
+    recorded = {run.record.identity for run in found.runs}
+    planned: dict[tuple[str, str], dict[Identity, PlannedRun]] = {}
+    for run in found.planned:
+        planned.setdefault((run.track, run.variant), {})[run.identity] = run
+
+    examples = lru_cache(maxsize=256)(read_examples)  # ideas share their baseline's
+    comparisons = []
+    for baseline, idea in pairs:
+        metric = baseline.runs[0].record.metric
+        selections = (
+            select(baseline, idea.seeds, metric.direction),
+            select(idea, baseline.seeds, metric.direction),
+        )
+        seeds = sorted(set.intersection(*(set(chosen.best.runs) for chosen in selections)))
+        sides = [
+            Side(arm, chosen, tuple(chosen.best.runs[seed] for seed in seeds))
+            for arm, chosen in zip((baseline, idea), selections, strict=True)
+        ]
+        due = [
+            run
+            for arm in (baseline, idea)
+            for run in planned.get((arm.track, arm.variant), {}).values()
+        ]
+        unreadable = list(found.unreadable)
+        effect = _measure(
+            sides[0], sides[1], metric.direction, alpha / len(pairs), examples, unreadable
+        )
+        comparisons.append(
+            Comparison(
+                track=idea.track,
+                metric=metric,
+                baseline=sides[0],
+                idea=sides[1],
+                seeds=tuple(seeds),
+                effect=effect,
+                family_size=len(pairs),
+                planned=len(due),
+                missing=tuple(run for run in due if run.identity not in recorded),
+                unreadable=tuple(unreadable),
+            )
+        )
+    return comparisons
+
+
+def _measure(
+    baseline: Side,
+    idea: Side,
+    direction: Direction,
+    alpha: float,
+    examples: Examples,
+    unreadable: list[str],
+) -> Effect:
+    """All statistics at level `alpha`; example files that fail are added to `unreadable`."""
+    d = idea.scores - baseline.scores
+    counts, p_min = statistics.count_wins(d, direction), statistics.smallest_p(d)
+    if d.size == 0 or not np.isfinite(d).all():
+        return Effect(d, counts, p_min)
+    level = abs(float(baseline.scores.mean()))
+    margin = level * MARGIN_PCT / 100
+    pairs = zip(baseline.paired, idea.paired, strict=True)
+    mde = statistics.minimal_detectable_effect(d, alpha)
+    return Effect(
+        d,
+        counts,
+        p_min,
+        delta_mean=float(d.mean()),
+        p_value=statistics.sign_flip_p(d),
+        ci=statistics.t_interval(d),
+        dz=statistics.standardised_mean(d),
+        mde=mde,
+        mde_rel_pct=None if mde is None or level == 0 else 100 * mde / level,
+        margin=margin,
+        p_equivalence=statistics.equivalence_p(d, margin),
+        inert_ulps=max(_ulps_apart(*pair, examples, unreadable) for pair in pairs),
+    )
+
+
+def _ulps_apart(baseline: Run, idea: Run, examples: Examples, unreadable: list[str]) -> float:
+    """Over the per-example test losses if both runs kept them, else over the test scores."""
+    kept = []
+    for run in (baseline, idea):
+        try:
+            losses = examples(run.folder)
+        except Unreadable as error:
+            unreadable.append(f"{run.folder / 'examples.npz'}: {error}")
+        else:
+            kept += [] if losses is None else [losses]
+    if len(kept) == 2 and kept[0].shape == kept[1].shape:
+        return statistics.ulps_apart(kept[0], kept[1])
+    return statistics.ulps_apart(baseline.test, idea.test)

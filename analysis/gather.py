@@ -1,0 +1,117 @@
+"""From sweep directories to runs: walk, read, validate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from analysis.errors import AnalysisError
+from analysis.record import PlannedRun, Run, Unreadable, read_plan, read_record
+
+RECORD, PLAN = "result.json", "plan.json"
+NEVER_ENTERED = {"report", ".hydra"}  # the analysis' own output, Hydra's notes
+
+
+@dataclass
+class Gathered:
+    """Everything that was found below the directories that were named."""
+
+    runs: list[Run] = field(default_factory=list)  # in path order
+    planned: list[PlannedRun] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)  # path and reason, one a file
+
+
+def newest_sweep(root: Path) -> Path:
+    """The sweep below `root` whose plan was written last.
+
+    Raises:
+        AnalysisError: there is none.
+    """
+    plans = []
+    for folder, below, files in _walk(root):
+        if PLAN in files:
+            below.clear()  # a sweep holds runs, not sweeps
+            plans.append((os.stat(os.path.join(folder, PLAN)).st_mtime_ns, folder))
+    if not plans:
+        raise AnalysisError(
+            f"no sweep (a directory with {PLAN}) below {root}: "
+            "make one with `python train.py -m …`, or name a directory of runs"
+        )
+    return Path(max(plans)[1])
+
+
+def outermost(paths: Sequence[Path]) -> list[Path]:
+    """`paths`, sorted, without those that lie in or are another: no run is gathered twice."""
+    kept: list[Path] = []
+    last: Path | None = None
+    for resolved, path in sorted((path.resolve(), path) for path in paths):
+        if last is None or not resolved.is_relative_to(last):  # what is below follows at once
+            kept.append(path)
+            last = resolved
+    return kept
+
+
+def gather(paths: Sequence[Path]) -> Gathered:
+    """Read every plan and record at or below `paths`, any number of sweeps pooled.
+
+    Raises:
+        AnalysisError: a path is no directory, a plan cannot be read, or no record can.
+    """
+    found = Gathered()
+    for root in outermost(paths):
+        for name, _, files in _walk(root):
+            folder = Path(name)
+            if PLAN in files:
+                found.planned += _plan(folder / PLAN)
+            if RECORD in files:
+                try:
+                    found.runs.append(Run(read_record(folder / RECORD), folder))
+                except Unreadable as error:
+                    found.unreadable.append(f"{folder / RECORD}: {error}")
+    if not found.runs:
+        raise AnalysisError(_nothing_found(paths, found))
+    return found
+
+
+def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk`, in path order, leaving out folders that never hold a run."""
+    if not root.is_dir():
+        what = "not a directory" if root.exists() else "no such directory"
+        raise AnalysisError(f"{root}: {what}; expected a sweep's, such as multirun/DAY/TIME")
+    for folder, below, files in os.walk(root, onerror=_cannot_list):
+        below[:] = sorted(set(below) - NEVER_ENTERED)
+        yield folder, below, files
+
+
+def _cannot_list(error: OSError) -> NoReturn:
+    raise AnalysisError(f"{error.filename}: {error.strerror}; every folder must be readable")
+
+
+def _plan(path: Path) -> list[PlannedRun]:
+    try:
+        return read_plan(path).runs
+    except Unreadable as error:
+        raise AnalysisError(
+            f"{path}: {error}; without its plan nobody knows what a sweep lacks: "
+            "restore the file, or remove it to analyse what is there"
+        ) from error
+
+
+def _nothing_found(paths: Sequence[Path], found: Gathered) -> str:
+    where = ", ".join(str(path) for path in paths)
+    if found.unreadable:
+        return (
+            f"no readable record in {where}: {len(found.unreadable)} found; {found.unreadable[0]}"
+        )
+    if found.planned:
+        return (
+            f"no record ({RECORD}) in {where}, though {len(found.planned)} runs were planned: "
+            "see their logs, or wait for the first to finish"
+        )
+    return (
+        f"no record ({RECORD}) in {where}; expected a sweep's directory, such as "
+        "multirun/DAY/TIME, which `python train.py -m …` leaves"
+    )

@@ -1,0 +1,233 @@
+"""What a run leaves on disk, and a sweep's plan: read, validated, never executed."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any, Literal, Self, TypeVar
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Hyper = tuple[tuple[str, float], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
+Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
+
+# how a damaged or hostile archive shows itself
+_DAMAGED = (
+    OSError, EOFError, KeyError, TypeError, ValueError, MemoryError, RuntimeError, SyntaxError,
+    BadZipFile, TokenError, zlib.error,
+)  # fmt: skip
+
+
+class Unreadable(Exception):
+    """A file of a run that cannot be used; the text says why."""
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Part(BaseModel):
+    """Fields that a later version adds are ignored; a string or a NaN is never a number."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class PlannedRun(_Part):
+    """One run that a sweep set out to make."""
+
+    track: str
+    variant: str
+    seed: int
+    hyper: dict[str, float]
+
+    @property
+    def identity(self) -> Identity:
+        """What makes two runs one: track, variant, seed and hyper."""
+        return self.track, self.variant, self.seed, tuple(sorted(self.hyper.items()))
+
+
+class Plan(_Part):
+    """What a sweep set out to run (`plan.json`)."""
+
+    schema_version: Literal[2] = Field(alias="schema")
+    runs: list[PlannedRun]
+
+
+class Metric(_Part):
+    """The primary metric: selects, compares, decides."""
+
+    name: str
+    direction: Literal["min", "max"]  # which way is better
+
+
+class Scores(_Part):
+    """A metric on two splits; null where it is not finite."""
+
+    validation: float | None
+    test: float | None
+
+
+class Budget(_Part):
+    """How long the run trained."""
+
+    epochs: int
+    steps: int
+    examples: int
+
+
+class Cost(_Part):
+    """What the run cost; null where it could not be measured."""
+
+    parameters: int
+    mixer_parameters: int
+    flops_per_example: float | None  # forward
+    saved_bytes: float | None  # kept for the backward pass
+    peak_bytes: float | None
+    train_seconds: float | None
+
+
+class Probes(_Part):
+    """Measurements on the trained model."""
+
+    reach: float | None  # share of the gradient norm in the mechanism's own parameters
+    ablation: float | None  # test score without the mechanism, minus the test score
+    causal: bool | None  # null: nobody claims it
+    split_overlap: int | None  # test examples that also stand in train or validation
+
+
+class Criterion(_Part):
+    """One prediction that training could refute: `metric op value`."""
+
+    metric: str
+    op: str
+    value: float
+
+
+class Signature(_Part):
+    """The mechanism's predicted footprint, as said before training, and what was observed."""
+
+    prediction: str
+    criteria: list[Criterion]
+    observed: dict[str, float | None]
+    confirmed: bool
+    by_construction: dict[str, str] = {}  # observed values that had to hold, and why: no evidence
+
+
+class ConfigHashes(_Part):
+    """Over what each configuration group resolves to."""
+
+    track: str
+    variant: str
+    model: str
+    optimizer: str
+    training: str
+
+
+class Hashes(_Part):
+    """What the run was made of."""
+
+    config: ConfigHashes
+    code: dict[str, str]  # per project file that the run imported
+    data: str
+    order: str
+    init: dict[str, str]  # per parameter outside the mechanism
+
+
+class Record(PlannedRun):
+    """What one finished run says of itself (`result.json`)."""
+
+    schema_version: Literal[2] = Field(alias="schema")
+    status: Literal["finished", "diverged"]
+    baseline: str | None  # the arm that the sweep names as baseline
+    metric: Metric
+    scores: Scores
+    secondary: dict[str, Scores]  # shown, never decides
+    budget: Budget
+    cost: Cost
+    probes: Probes
+    signature: Signature | None  # null: the variant predicts nothing
+    hashes: Hashes
+    environment: dict[str, Any]
+    overrides: list[str]
+
+    @model_validator(mode="after")
+    def _finished_has_scores(self) -> Self:
+        if self.status == "finished" and None in (self.scores.validation, self.scores.test):
+            raise ValueError("status is finished but a score is null")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A record and the folder that it was found in."""
+
+    record: Record
+    folder: Path
+
+    @property
+    def diverged(self) -> bool:
+        """Whether training ended in a non-finite loss: then no score counts."""
+        return self.record.status == "diverged"
+
+    @property
+    def validation(self) -> float:
+        """Primary score on validation; NaN if the run diverged."""
+        return self._score(self.record.scores.validation)
+
+    @property
+    def test(self) -> float:
+        """Primary score on test; NaN if the run diverged."""
+        return self._score(self.record.scores.test)
+
+    def _score(self, score: float | None) -> float:
+        return float("nan") if self.diverged or score is None else score
+
+
+def read_record(path: Path) -> Record:
+    """Read and validate a `result.json`.
+
+    Raises:
+        Unreadable: it is truncated, not JSON, of another schema, or a field is wrong.
+    """
+    return _read(Record, path)
+
+
+def read_plan(path: Path) -> Plan:
+    """Read and validate a `plan.json`; raises `Unreadable` as `read_record` does."""
+    return _read(Plan, path)
+
+
+def read_examples(folder: Path) -> NDArray[np.float32] | None:
+    """Per-example test losses of a run, (examples,) float32; None if the run kept none.
+
+    Raises:
+        Unreadable: the file is damaged, holds objects (which would need unpickling), or its
+            losses are not finite numbers.
+    """
+    try:
+        with ZipFile(folder / "examples.npz") as archive, archive.open("test.npy") as file:
+            losses = np.lib.format.read_array(file, allow_pickle=False)
+    except FileNotFoundError:
+        return None
+    except _DAMAGED as error:
+        raise Unreadable(f"no array `test` can be read from it: {error}") from error
+    if losses.dtype.kind != "f" or not np.isfinite(losses).all():
+        raise Unreadable("its array `test` does not hold finite numbers")
+    return np.asarray(losses, dtype=np.float32)
+
+
+def _read(model: type[Model], path: Path) -> Model:
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise Unreadable(error.strerror or str(error)) from error
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False, include_context=False)
+        # of another schema, every other complaint is beside the point
+        first = min(errors, key=lambda each: each["loc"] != ("schema",))
+        field = ".".join(str(key) for key in first["loc"])
+        raise Unreadable(f"{field}: {first['msg']}" if field else first["msg"]) from error

@@ -1,0 +1,228 @@
+"""report.json: everything that was judged, in the shape of the earlier reports."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis import prose
+from analysis.compare import Side
+from analysis.errors import AnalysisError
+from analysis.record import Cost, Run, Scores
+from analysis.select import Candidate
+from analysis.statistics import mean_std
+from analysis.verdict import Judged
+
+BENCH_VERSION = 2
+NAME = "report.json"
+
+Json = dict[str, Any]
+
+
+def build(judged: Sequence[Judged], absent: Sequence[str], how_to_run: str) -> Json:
+    """The whole report: the first comparison at the top, every one under `comparisons`.
+
+    `absent`: sentences about arms without records. `how_to_run`: the command that was given.
+    """
+    comparisons = [_one(each, absent, how_to_run) for each in judged]
+    return {**comparisons[0], "comparisons": comparisons}
+
+
+def write(report: Json, folder: Path) -> Path:
+    """Write report.json into `folder`, whole or not at all; every non-finite number is null.
+
+    Raises:
+        AnalysisError: the folder cannot be written.
+    """
+    text = json.dumps(_finite(report), indent=2, allow_nan=False) + "\n"
+    path, draft = folder / NAME, folder / f".{NAME}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise AnalysisError(
+            f"cannot write {path}: {error.strerror}; name another directory with --out DIR"
+        ) from error
+    return path
+
+
+def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
+    """One comparison, as the earlier reports have it."""
+    comparison = judged.comparison
+    baseline, idea = _arm(comparison.baseline), _arm(comparison.idea)
+    signature = _signature(judged)
+    effect = _comparison(judged)
+    models = {run.record.hashes.config.model for side in comparison.sides for run in side.paired}
+    return {
+        "worked": judged.system_verdict == "worked",
+        "confidence": judged.confidence,
+        "verdict": prose.verdict_sentence(judged, (baseline["mean"], idea["mean"])),
+        "metrics": {
+            "baseline": prose.arm_sentence(
+                judged, comparison.baseline, baseline["mean"], baseline["std"]
+            ),
+            "idea": prose.arm_sentence(judged, comparison.idea, idea["mean"], idea["std"]),
+            "paired_comparison": {
+                key: effect[key]
+                for key in ("delta_mean", "p_value", "idea_wins", "n_pairs", "verdict")
+            },
+            "mechanism_signature": signature,
+        },
+        "bench_report": {
+            "bench_version": BENCH_VERSION,
+            "track": comparison.track,
+            "model": ", ".join(sorted(models)),  # the hash of its configuration
+            "metric_direction": {"min": "lower", "max": "higher"}[comparison.metric.direction]
+            + " is better",
+            "n_seeds": len(comparison.seeds),
+            "baseline": {
+                "best_cfg": baseline["best_cfg"],
+                "sweep": baseline["sweep"],
+                "full": {key: baseline[key] for key in ("mean", "std", "per_seed", "n")},
+                "name": baseline["name"],
+                "cost": baseline["cost"],
+                "secondary": baseline["secondary"],
+            },
+            "idea": idea,
+            "comparison": effect,
+            "idea_sweep": idea["sweep"],
+            "idea_config": idea["best_cfg"],
+            "search_space": {
+                "baseline_grid": [entry["cfg"] for entry in baseline["sweep"]],
+                "idea_grid": [entry["cfg"] for entry in idea["sweep"]],
+            },
+            "mechanism_signature": signature,
+            "protocol_notes": prose.protocol_notes(judged),
+            "audits": [vars(raised) for raised in judged.audits],
+        },
+        "how_to_run": how_to_run,
+        "files": [NAME],
+        "limitations": prose.limitations(judged, absent),
+        "system_verdict": judged.system_verdict,
+        "practical_verdict": judged.practical_verdict,
+        "mechanism_ok": int(judged.mechanism_ok),
+        "system_judged": judged.system_verdict != "invalid",
+    }
+
+
+def _comparison(judged: Judged) -> Json:
+    comparison, effect = judged.comparison, judged.comparison.effect
+    return {
+        "baseline": comparison.baseline.name,
+        "idea": comparison.idea.name,
+        "metric": comparison.metric.name,
+        "delta_mean": effect.delta_mean,
+        "idea_wins": effect.counts.wins,
+        "ties": effect.counts.ties,
+        "idea_losses": effect.counts.losses,
+        "n_pairs": len(comparison.seeds),
+        "seeds": list(comparison.seeds),
+        "per_seed_diffs": effect.d.tolist(),
+        "p_value": judged.p_value,
+        "p_min": effect.p_min,
+        "p_holm": judged.p_holm,
+        "family_size": comparison.family_size,
+        "alpha": judged.rules.alpha,
+        "ci": None if effect.ci is None else list(effect.ci),
+        "ci_half_width": None if effect.ci is None else (effect.ci[1] - effect.ci[0]) / 2,
+        "dz": effect.dz,
+        "mde": effect.mde,
+        "mde_rel_pct": effect.mde_rel_pct,
+        "margin": effect.margin,
+        "p_equivalence": judged.p_equivalence,
+        "p_equivalence_holm": judged.p_equivalence_holm,
+        "inert_ulps": effect.inert_ulps,
+        "verdict": judged.verdict,
+        "why": judged.why,
+        "system_worked": judged.system_verdict == "worked",
+    }
+
+
+def _arm(side: Side) -> Json:
+    mean, std = mean_std(side.scores)
+    names = sorted({name for run in side.paired for name in run.record.secondary})
+    return {
+        "name": side.name,
+        "mean": mean,
+        "std": std,
+        "per_seed": side.scores.tolist(),
+        "n": len(side.paired),
+        "best_cfg": side.selection.best.config,
+        "sweep": [_entry(candidate) for candidate in side.selection.candidates],
+        "cost": {
+            name: mean_of(getattr(run.record.cost, name) for run in side.selected.values())
+            for name in Cost.model_fields
+        },
+        "secondary": {
+            name: {
+                split: mean_of(secondary(run, name, split) for run in side.paired)
+                for split in Scores.model_fields
+            }
+            for name in names
+        },
+    }
+
+
+def _entry(candidate: Candidate) -> Json:
+    """One configuration; its means are over the seeds that selection compared."""
+    return {
+        "cfg": candidate.config,
+        "mean": mean_std(candidate.test)[0],
+        "validation_mean": mean_std(candidate.validation)[0],
+        "per_seed": list(candidate.test),
+        "n": len(candidate.test),
+        "n_runs": len(candidate.runs),
+        "n_diverged": candidate.diverged,
+    }
+
+
+def _signature(judged: Judged) -> Json:
+    """The prediction, and every observed value as a mean over models and per seed."""
+    runs = sorted(judged.comparison.idea.selected.items())
+    signatures = [signature for _, run in runs if (signature := run.record.signature) is not None]
+    observed = {
+        name: [signature.observed.get(name) for signature in signatures]
+        for name in sorted({name for signature in signatures for name in signature.observed})
+    }
+    by_construction = {
+        name: why for signature in signatures for name, why in signature.by_construction.items()
+    }
+    criteria = signatures[0].criteria if signatures else []
+    return {
+        "prediction": signatures[0].prediction if signatures else None,
+        "criteria": [criterion.model_dump() for criterion in criteria],
+        **{f"observed_{name}": mean_of(values) for name, values in observed.items()},
+        "per_model": observed,
+        "by_construction": by_construction,  # no evidence: these had to hold
+        "n_models": len(runs),
+        "n_confirmed": judged.signature_confirmed,
+        "confirmed": judged.mechanism_ok,
+    }
+
+
+def secondary(run: Run, name: str, split: str) -> float | None:
+    """A run's secondary score on `split`; None if it has none."""
+    scores = run.record.secondary.get(name)
+    return None if scores is None else getattr(scores, split)
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """Mean of all values; None if one of them is missing, or there are none."""
+    return mean_std([math.nan if value is None else value for value in values])[0]
+
+
+def _finite(value: Any) -> Any:
+    """`value` with null for every number that JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,116 @@
+"""Arms, and which hyper stands for each: chosen on validation scores, never on test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from analysis.record import Hyper, Identity, Run
+
+Direction = Literal["min", "max"]
+
+
+@dataclass
+class Arm:
+    """All runs of one variant on one track, from however many sweeps."""
+
+    track: str
+    variant: str
+    grid: dict[Hyper, dict[int, Run]] = field(default_factory=dict)  # hyper → seed → run
+    duplicates: list[tuple[Run, Run]] = field(default_factory=list)  # kept, left out
+    baselines: set[str] = field(default_factory=set)  # named by its runs
+
+    @property
+    def runs(self) -> list[Run]:
+        """One run per hyper and seed."""
+        return [run for by_seed in self.grid.values() for run in by_seed.values()]
+
+    @property
+    def seeds(self) -> set[int]:
+        """Seeds that any of its configurations was run with."""
+        return {seed for by_seed in self.grid.values() for seed in by_seed}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One configuration of an arm. Its means are over the seeds that selection compares."""
+
+    hyper: Hyper
+    runs: dict[int, Run]  # seed → run
+    validation: tuple[float, ...]  # score per seed compared; NaN where the run diverged
+    test: tuple[float, ...]
+
+    @property
+    def config(self) -> dict[str, float]:
+        """The hyper with its keys in the order in which the run wrote them."""
+        return next(iter(self.runs.values())).record.hyper
+
+    @property
+    def diverged(self) -> int:
+        """Number of its runs that diverged, on any seed."""
+        return sum(run.diverged for run in self.runs.values())
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The best of an arm's candidates, and the seeds that it was chosen on."""
+
+    best: Candidate
+    candidates: tuple[Candidate, ...]  # in order of their hyper
+    shared: frozenset[int]  # seeds that all candidates and the other arm have
+    compared: tuple[int, ...]  # of these, the ones whose scores decided
+
+
+def group(runs: Iterable[Run]) -> dict[tuple[str, str], Arm]:
+    """Runs by (track, variant), sorted; of two runs of one identity the first is kept."""
+    arms: dict[tuple[str, str], Arm] = {}
+    kept: dict[Identity, Run] = {}
+    for run in runs:
+        track, variant, seed, hyper = identity = run.record.identity
+        arm = arms.setdefault((track, variant), Arm(track, variant))
+        if run.record.baseline is not None:
+            arm.baselines.add(run.record.baseline)
+        if identity in kept:
+            arm.duplicates.append((kept[identity], run))
+        else:
+            kept[identity] = arm.grid.setdefault(hyper, {})[seed] = run
+    return dict(sorted(arms.items()))
+
+
+def select(arm: Arm, seeds: set[int], direction: Direction) -> Selection:
+    """Choose the hyper with the fewest diverged runs, then the best mean validation score.
+
+    Both are taken over the seeds that all candidates share and that stand in `seeds` (those of
+    the other arm), so that no configuration wins by lacking a hard seed; the mean, over those
+    of them on which none of the candidates still in the race diverged. If that leaves no seed, the
+    configuration with the most runs stands in, for whatever scores it has.
+    """
+    shared = set.intersection(seeds, *(set(by_seed) for by_seed in arm.grid.values()))
+    failures = {
+        hyper: sum(by_seed[seed].diverged for seed in shared) for hyper, by_seed in arm.grid.items()
+    }
+    fewest = min(failures.values())
+    racing = [by_seed for hyper, by_seed in arm.grid.items() if failures[hyper] == fewest]
+    compared = sorted(
+        seed for seed in shared if not any(by_seed[seed].diverged for by_seed in racing)
+    )
+    candidates = [
+        Candidate(
+            hyper,
+            by_seed,
+            tuple(by_seed[seed].validation for seed in compared),
+            tuple(by_seed[seed].test for seed in compared),
+        )
+        for hyper, by_seed in sorted(arm.grid.items())
+    ]
+    sign = 1 if direction == "min" else -1
+
+    def badness(candidate: Candidate) -> tuple[int, float, int]:
+        mean = sign * float(np.mean(candidate.validation)) if compared else 0.0
+        return failures[candidate.hyper], mean, -len(candidate.runs)
+
+    best = min(candidates, key=badness)
+    return Selection(best, tuple(candidates), frozenset(shared), tuple(compared))

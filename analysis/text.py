@@ -1,0 +1,53 @@
+"""How numbers, seeds and runs are written wherever a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from analysis.record import PlannedRun
+
+NAMED = 5  # things that one sentence names before it counts the rest
+NONE = "–"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """`value` to so many significant digits; a dash where there is none."""
+    return NONE if value is None else f"{value:.{digits}g}"
+
+
+def interval(ci: tuple[float, float] | None) -> str:
+    """`[low, high]`; a dash where there is none."""
+    return NONE if ci is None else f"[{number(ci[0])}, {number(ci[1])}]"
+
+
+def seed_list(seeds: Iterable[int]) -> str:
+    """`0–3, 7`; a dash where there is none."""
+    spans: list[list[int]] = []
+    for seed in sorted(seeds):
+        if spans and seed == spans[-1][1] + 1:
+            spans[-1][1] = seed
+        else:
+            spans.append([seed, seed])
+    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in spans) or NONE
+
+
+def hyper_text(hyper: Mapping[str, float]) -> str:
+    """`lr=0.003 gamma=1`."""
+    return " ".join(f"{key}={value:.12g}" for key, value in hyper.items())
+
+
+def run_text(run: PlannedRun) -> str:
+    """`idea seed=3 lr=0.003 gamma=1`."""
+    return f"{run.variant} seed={run.seed} {hyper_text(run.hyper)}"
+
+
+def some(things: Iterable[str]) -> str:
+    """The first few, and how many more there are."""
+    names = list(things)
+    rest = len(names) - NAMED
+    return "; ".join(names[:NAMED]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without characters that could steer a terminal: files can hold any."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -1,0 +1,162 @@
+"""Synthetic sweeps: clean by default, so that a test plants one fault and nothing else.
+
+records = grid()                              # 2 arms × 3 learning rates × 8 seeds, as dicts
+pick(records, "idea", seed=3)[0]["probes"]["reach"] = 1e-8     # the fault
+write_sweep(folder, records)                  # result.json, examples.npz of each, plan.json
+[judged] = analysed(folder)                   # one comparison, audited and judged
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analysis.audits import Rules
+from analysis.compare import compare, match
+from analysis.gather import gather
+from analysis.select import group
+from analysis.verdict import Judged, judge
+
+Json = dict[str, Any]
+
+LRS = (0.0015, 0.003, 0.006)
+BEST_LR = 0.003  # in the middle of the grid
+EFFECT = {"baseline": 0.0}  # what an arm adds to the test score; other arms are better
+
+
+def record(
+    variant: str,
+    seed: int,
+    lr: float = BEST_LR,
+    *,
+    test: float | None = None,
+    validation: float | None = None,
+    track: str = "sequence",
+    baseline: str | None = "baseline",
+) -> Json:
+    """A run record with every field; scores left out depend on variant, seed and lr alone."""
+    noise = np.random.default_rng([seed, *variant.encode()]).normal()
+    score = 0.3 + 0.02 * (seed % 5) + EFFECT.get(variant, -0.05) + 0.004 * noise
+    score += 0.0 if lr == BEST_LR else 0.03
+    return {
+        "schema": 2,
+        "status": "finished",
+        "track": track,
+        "variant": variant,
+        "seed": seed,
+        "hyper": {"lr": lr, "gamma": 1.0},
+        "baseline": baseline,
+        "metric": {"name": "mse", "direction": "min"},
+        "scores": {
+            "validation": score + 0.01 if validation is None else validation,
+            "test": score if test is None else test,
+        },
+        "secondary": {"mae": {"validation": 0.31, "test": 0.33}},
+        "budget": {"epochs": 10, "steps": 250, "examples": 8000},
+        "cost": {
+            "parameters": 101832,
+            "mixer_parameters": 33280,
+            "flops_per_example": 6.1e6,
+            "saved_bytes": 1.2e7,
+            "peak_bytes": 3.1e8,
+            "train_seconds": 3.4,
+        },
+        "probes": {"reach": 0.031, "ablation": 0.0121, "causal": True, "split_overlap": 0},
+        "signature": {
+            "prediction": "the rates move",
+            "criteria": [{"metric": "rate_distance_from_start", "op": ">", "value": 0.01}],
+            "observed": {"rate_distance_from_start": 0.21, "bias_max_first_difference": -0.0446},
+            "confirmed": True,
+            "by_construction": {"bias_max_first_difference": "a mixture only decays"},
+        },
+        "hashes": {
+            "config": {
+                "track": f"track-{track}",
+                "variant": f"variant-{variant}",
+                "model": "model-tiny",
+                "optimizer": "optimizer-adamw",
+                "training": "training-10",
+            },
+            "code": {"models/attention.py": "a1"},
+            "data": f"data-{track}-{seed}",
+            "order": f"order-{seed}",
+            "init": {"embed.weight": f"embed-{seed}"},
+        },
+        "environment": {"python": "3.12", "torch": "2", "device": "cpu", "threads": 1},
+        "overrides": [f"variant={variant}", f"seed={seed}", f"lr={lr}"],
+    }
+
+
+def grid(
+    variants: Sequence[str] = ("baseline", "idea"),
+    seeds: Iterable[int] = range(8),
+    lrs: Sequence[float] = LRS,
+    **fields: Any,
+) -> list[Json]:
+    """Records of a whole sweep; `fields` as of `record`."""
+    seeds = list(seeds)
+    return [record(v, seed, lr, **fields) for v in variants for lr in lrs for seed in seeds]
+
+
+def pick(
+    records: Iterable[Json], variant: str, seed: int | None = None, lr: float | None = BEST_LR
+) -> list[Json]:
+    """The records of a variant with this seed and lr; None for any."""
+    return [
+        each
+        for each in records
+        if each["variant"] == variant
+        and seed in (None, each["seed"])
+        and lr in (None, each["hyper"]["lr"])
+    ]
+
+
+def diverge(run: Json) -> None:
+    """Turn a record into one of a run that diverged."""
+    run["status"] = "diverged"
+    run["scores"] = {"validation": None, "test": None}
+
+
+def write_run(folder: Path, run: Json, examples: np.ndarray | None = None) -> Path:
+    """Write one run's folder; `examples`: per-example test losses, float32."""
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(run))
+    if examples is not None:
+        np.savez(folder / "examples.npz", test=examples.astype(np.float32))
+    return folder
+
+
+def write_sweep(
+    folder: Path,
+    records: Sequence[Json],
+    *,
+    plan: Sequence[Json] | None = None,
+    planned: bool = True,
+    examples: bool = True,
+) -> Path:
+    """Write a sweep; its plan holds `plan` (by default: `records`), or is left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, run in enumerate(records):
+        losses = None
+        if examples and run["status"] == "finished":
+            generator = np.random.default_rng([i, 1])
+            losses = run["scores"]["test"] * generator.uniform(0.5, 1.5, size=20)
+        write_run(folder / f"{i:04d}-{run['variant']}-{run['seed']}", run, losses)
+    if planned:
+        keys = ("track", "variant", "seed", "hyper")
+        runs = [{key: run[key] for key in keys} for run in (records if plan is None else plan)]
+        (folder / "plan.json").write_text(json.dumps({"schema": 2, "runs": runs}))
+    return folder
+
+
+def analysed(
+    *paths: Path, alpha: float = 0.05, partial: bool = False, baseline: str | None = None
+) -> list[Judged]:
+    """What `analyze.py` concludes about sweeps, without its report."""
+    found = gather(paths)
+    pairs, _ = match(group(found.runs), found.planned, baseline)
+    return judge(compare(pairs, found, alpha), Rules(alpha, partial))

@@ -1,0 +1,121 @@
+"""What is found below a directory, and what the user is told when it is not."""
+
+import copy
+import json
+import os
+
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.gather import gather, newest_sweep
+from analysis.record import Record
+from tests.analysis.builder import grid, record, write_run, write_sweep
+
+
+def seeds(found):
+    return [run.record.seed for run in found.runs]
+
+
+def test_runs_lie_anywhere_below_but_not_in_reports(tmp_path):
+    write_run(tmp_path / "2", record("idea", 2))
+    write_run(tmp_path / "1" / "deep" / "er", record("idea", 1))
+    write_run(tmp_path / "1" / "report", record("idea", 3))
+    write_run(tmp_path / ".hydra", record("idea", 4))
+    (tmp_path / "unfinished").mkdir()
+    assert seeds(gather([tmp_path])) == [1, 2]  # in path order
+
+
+def test_overlapping_paths_are_gathered_once(tmp_path):
+    write_sweep(tmp_path / "day" / "a", [record("idea", 0)])
+    write_sweep(tmp_path / "day" / "b", [record("idea", 1)])
+    day = tmp_path / "day"
+    found = gather([day / "b", day, day / "a", tmp_path / "day" / ".." / "day"])
+    assert seeds(found) == [0, 1]
+    assert [run.seed for run in found.planned] == [0, 1]
+    assert seeds(gather([day / "b", day / "a"])) == [0, 1]  # however they were named
+
+
+def test_newest_sweep_is_the_last_one_planned(tmp_path):
+    for at, name in ((1, "2026-11-30/12-00-00"), (3, "2026-11-29/09-00-00"), (2, "x")):
+        sweep = write_sweep(tmp_path / name, [record("idea", 0)])
+        os.utime(sweep / "plan.json", (at, at))
+    assert newest_sweep(tmp_path) == tmp_path / "2026-11-29/09-00-00"
+
+
+def test_fields_of_later_versions_are_ignored():
+    run = record("idea", 0)
+    run["later"] = {"x": 1}
+    run["cost"]["joules"] = 3.0
+    run["signature"]["observed"]["nothing"] = None
+    assert Record.model_validate_json(json.dumps(run)).cost.parameters == 101832
+
+
+def test_every_null_that_the_contract_allows():
+    run = record("idea", 0, baseline=None)
+    run["probes"] = dict.fromkeys(run["probes"])
+    run["signature"] = None
+    run["status"] = "diverged"
+    run["scores"] = {"validation": 0.3, "test": None}
+    run["secondary"]["mae"]["test"] = None
+    Record.model_validate_json(json.dumps(run))
+
+
+def every_leaf(part, path=()):
+    for key, value in part.items():
+        if isinstance(value, dict) and key not in ("environment", "by_construction"):
+            yield from every_leaf(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+REQUIRED = [
+    path
+    for path in every_leaf(record("idea", 0))
+    if path[0] not in ("hyper", "secondary") and "by_construction" not in path
+    and path[:2] not in (("hashes", "code"), ("hashes", "init"), ("signature", "observed"))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", REQUIRED, ids=".".join)
+def test_no_field_may_be_missing(tmp_path, path):
+    run = copy.deepcopy(record("idea", 0))
+    part = run
+    for key in path[:-1]:
+        part = part[key]
+    del part[path[-1]]
+    write_run(tmp_path / "bad", run)
+    write_run(tmp_path / "good", record("idea", 1))
+    found = gather([tmp_path])
+    assert seeds(found) == [1]
+    [line] = found.unreadable
+    assert line.startswith(f"{tmp_path / 'bad' / 'result.json'}: {'.'.join(path)}:")
+
+
+def told(paths):
+    with pytest.raises(AnalysisError) as error:
+        gather(paths)
+    return str(error.value)
+
+
+def test_directories_that_hold_nothing(tmp_path):
+    assert "no such directory" in told([tmp_path / "nowhere"])
+    (tmp_path / "file").write_text("")
+    assert "not a directory" in told([tmp_path / "file"])
+    (tmp_path / "empty").mkdir()
+    assert "no record (result.json)" in told([tmp_path / "empty"])
+    assert str(tmp_path / "empty") in told([tmp_path / "empty"])
+    write_sweep(tmp_path / "dead", [], plan=grid())
+    assert "48 runs were planned" in told([tmp_path / "dead"])
+    write_run(tmp_path / "bad", {"schema": 1})
+    assert "schema" in told([tmp_path / "bad"])
+    with pytest.raises(AnalysisError, match=r"no sweep \(a directory with plan.json\)"):
+        newest_sweep(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"schema": 1, "runs": []}', '{"schema": 2, "runs": [{"track": "x"}]}']
+)
+def test_unreadable_plan(tmp_path, text):
+    sweep = write_sweep(tmp_path, [record("idea", 0)])
+    (sweep / "plan.json").write_text(text)
+    assert str(sweep / "plan.json") in told([tmp_path])
