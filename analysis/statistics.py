@@ -61,11 +61,12 @@ def sign_flip_p(d: Array) -> float:
         raise ValueError("the sign-flip test needs at least one difference, all of them finite")
     if d.size == 1:
         return 1.0  # both flips are as extreme; scipy wants two pairs
+    # Random flips are drawn by position: p is not to depend on the seeds' order, on which arm is
+    # called the idea, or on the unit. Means that differ by rounding alone are made equal.
+    ordered = np.sort(d if d.sum() > 0 else -d) / (np.abs(d).max() or 1.0)
     test = permutation_test(
-        # random flips are drawn by position: p is not to depend on the seeds' order, or on which
-        # arm is called the idea
-        (np.sort(d if d.sum() > 0 else -d),),
-        lambda x, axis: np.abs(x.mean(axis=axis)),
+        (ordered,),
+        lambda x, axis: np.abs(x.mean(axis=axis)).round(12),
         permutation_type="samples",
         alternative="greater",  # of |mean|: both sides
         n_resamples=np.inf if d.size <= EXACT_UP_TO else DRAWS,
