@@ -1,0 +1,72 @@
+"""From `train.py -m` to a verdict, by the two commands of the README."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.record import read_plan, read_record
+from tests.conftest import ROOT, SMALL
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+SWEEPS = {  # name → its command line, and the verdict and audits that it must end in
+    "lag_bias": (
+        ("experiment=lag_bias", "seed=0,1", "lr=0.003,0.01", *SMALL),
+        "underpowered",
+        {"grid_edge"},  # two learning rates have nothing but edges
+    ),
+    "tensor_mixer": (
+        ("experiment=tensor_mixer", "seed=0,1", "lr=0.003", *SMALL),
+        "underpowered",
+        {"parameter_parity"},
+    ),
+    "sunspots": (
+        ("experiment=lag_bias", "track=series", "track.name=sunspots", "seed=0,1", "lr=0.003")
+        + ("model.dim=16", "model.heads=2", "training.epochs=2"),
+        "underpowered",
+        set(),
+    ),
+    # one configuration under two names: whatever the seeds, the arms are numerically one
+    "one_and_the_same": (("variant=baseline,lag_table", "seed=range(2)", *SMALL), "inert", set()),
+}
+
+
+@pytest.fixture(params=SWEEPS)
+def report(request: pytest.FixtureRequest, shell: Shell, tmp_path: Path) -> tuple[str, dict]:
+    arguments = SWEEPS[request.param][0]
+    sweep = tmp_path / "sweep"
+    trained = shell("train.py", "-m", *arguments, f"hydra.sweep.dir={sweep}")
+    assert trained.returncode == 0, trained.stderr
+    analysed = shell("analyze.py", str(sweep))
+    assert analysed.returncode == 0, analysed.stderr
+    assert f"report: {sweep}/report/report.json" in analysed.stdout
+    for path in sweep.rglob("result.json"):
+        read_record(path)  # what training writes is what analysis reads
+    assert len(read_plan(sweep / "plan.json").runs) == len(list(sweep.rglob("result.json")))
+    return request.param, json.loads((sweep / "report/report.json").read_text())
+
+
+def test_ends_in_the_verdict_that_it_must(report: tuple[str, dict]) -> None:
+    name, said = report
+    bench = said["bench_report"]
+    _, verdict, audits = SWEEPS[name]
+    assert bench["comparison"]["verdict"] == verdict
+    assert {audit["code"] for audit in bench["audits"]} == audits
+    assert bench["comparison"]["n_pairs"] == 2
+    if name == "one_and_the_same":
+        assert bench["comparison"]["inert_ulps"] == 0
+        assert said["practical_verdict"] == "no_effect"
+    if name == "sunspots":
+        assert set(bench["idea"]["secondary"]) == {"mae", "persistence_mse", "seasonal_naive_mse"}
+
+
+def test_the_readmes_table_is_that_of_the_reports() -> None:
+    from results import tables
+
+    readme = (ROOT / "README.md").read_text()
+    assert tables.written(readme) == readme
+    assert list(tables.HERE.glob("*.json"))
