@@ -25,8 +25,16 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
         {"parameter_parity"},
     ),
     "sunspots": (
-        ("experiment=lag_bias", "track=series", "track.name=sunspots", "seed=0,1", "lr=0.003")
-        + ("model.dim=16", "model.heads=2", "training.epochs=2"),
+        (
+            "experiment=lag_bias",
+            "track=series",
+            "track.name=sunspots",
+            "seed=0,1",
+            "lr=0.003",
+            "model.dim=16",
+            "model.heads=2",
+            "training.epochs=2",
+        ),
         "underpowered",
         set(),
     ),
