@@ -1,6 +1,6 @@
 # make demo    train the default sweep (48 models), judge it, print where the report is
 # make test    lint, types and the smoke tests; under 10 minutes on 2 cores
-# make check   every test, the slow ones too
+# make check   that, and the slow tests
 # make results the README's tables, from the reports in results/
 # make bench   speed and overhead, as ratios (half an hour on 2 cores)
 PYTHON ?= python3
@@ -17,8 +17,8 @@ test: .venv/installed-dev
 	$(bin)/mypy .
 	$(bin)/pytest -m "not slow"
 
-check: .venv/installed-dev
-	$(bin)/pytest
+check: test
+	$(bin)/pytest -m slow
 
 results: .venv/installed
 	$(bin)/python results/tables.py

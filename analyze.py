@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from analysis.errors import AnalysisError
 from analysis.gather import gather, newest_sweep
@@ -21,9 +22,16 @@ from analysis.text import printable
 SWEEPS = Path("multirun")  # where `train.py -m` leaves them
 
 
+class Parser(argparse.ArgumentParser):
+    """Tells a mistake in one line, as everything else here is told."""
+
+    def error(self, message: str) -> NoReturn:
+        raise AnalysisError(f"{message}; --help lists the arguments")
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; exits with status 2 if it is wrong."""
-    parser = argparse.ArgumentParser(
+    """Read the command line; raises `AnalysisError` if it is wrong."""
+    parser = Parser(
         prog="analyze.py", description="Compare the arms of one or more sweeps, and give a verdict."
     )
     parser.add_argument(

@@ -148,7 +148,7 @@ def diverged_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
 
 def data_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
     """The arms of a pair were not trained and tested on the same data."""
-    if seeds := _unlike_seeds(comparison, lambda run: run.record.hashes.data):
+    if seeds := _unlike(comparison, lambda run: run.record.hashes.data):
         yield Audit(
             "data_mismatch",
             "void",
@@ -159,7 +159,7 @@ def data_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
 
 def order_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
     """The arms of a pair did not see their batches in one order."""
-    if seeds := _unlike_seeds(comparison, lambda run: run.record.hashes.order):
+    if seeds := _unlike(comparison, lambda run: run.record.hashes.order):
         yield Audit(
             "order_mismatch",
             "void",
@@ -248,6 +248,7 @@ def _twin(kept: Run, other: Run) -> str:
     return f"{run_text(kept.record)} in {kept.folder} and {other.folder}"
 
 
-def _unlike_seeds(comparison: Comparison, value: Callable[[Run], str]) -> list[int]:
+def _unlike(comparison: Comparison, value: Callable[[Run], str]) -> list[int]:
+    """Seeds on which a value differs between the arms."""
     pairs = zip(comparison.seeds, comparison.baseline.paired, comparison.idea.paired, strict=True)
     return [seed for seed, baseline, idea in pairs if value(baseline) != value(idea)]

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis import statistics
 from analysis.errors import AnalysisError
 from analysis.gather import Gathered
 from analysis.record import Identity, Metric, PlannedRun, Run, Unreadable, read_examples
-from analysis.select import Arm, Direction, Selection, select
-
-Examples = Callable[[Path], NDArray[np.float32] | None]  # of a run's folder
+from analysis.select import Arm, Selection, select
 
 MARGIN_PCT = 1.0  # of the baseline's mean: differences inside it are declared negligible
 
@@ -136,7 +131,6 @@ def compare(pairs: Sequence[tuple[Arm, Arm]], found: Gathered, alpha: float) -> 
     for run in found.planned:
         planned.setdefault((run.track, run.variant), {})[run.identity] = run
 
-    examples = lru_cache(maxsize=256)(read_examples)  # ideas share their baseline's
     comparisons = []
     for baseline, idea in pairs:
         metric = baseline.runs[0].record.metric
@@ -154,10 +148,8 @@ def compare(pairs: Sequence[tuple[Arm, Arm]], found: Gathered, alpha: float) -> 
             for arm in (baseline, idea)
             for run in planned.get((arm.track, arm.variant), {}).values()
         ]
-        unreadable = list(found.unreadable)
-        effect = _measure(
-            sides[0], sides[1], metric.direction, alpha / len(pairs), examples, unreadable
-        )
+        ulps, problems = _ulps_apart(*sides)
+        effect = _measure(sides[0], sides[1], metric, alpha / len(pairs), ulps)
         comparisons.append(
             Comparison(
                 track=idea.track,
@@ -169,28 +161,22 @@ def compare(pairs: Sequence[tuple[Arm, Arm]], found: Gathered, alpha: float) -> 
                 family_size=len(pairs),
                 planned=len(due),
                 missing=tuple(run for run in due if run.identity not in recorded),
-                unreadable=tuple(unreadable),
+                unreadable=(*found.unreadable, *problems),
             )
         )
     return comparisons
 
 
 def _measure(
-    baseline: Side,
-    idea: Side,
-    direction: Direction,
-    alpha: float,
-    examples: Examples,
-    unreadable: list[str],
+    baseline: Side, idea: Side, metric: Metric, alpha: float, inert_ulps: float | None
 ) -> Effect:
-    """All statistics at level `alpha`; example files that fail are added to `unreadable`."""
+    """All statistics at level `alpha`."""
     d = idea.scores - baseline.scores
-    counts, p_min = statistics.count_wins(d, direction), statistics.smallest_p(d)
+    counts, p_min = statistics.count_wins(d, metric.direction), statistics.smallest_p(d)
     if d.size == 0 or not np.isfinite(d).all():
         return Effect(d, counts, p_min)
     level = abs(float(baseline.scores.mean()))
     margin = level * MARGIN_PCT / 100
-    pairs = zip(baseline.paired, idea.paired, strict=True)
     mde = statistics.minimal_detectable_effect(d, alpha)
     return Effect(
         d,
@@ -204,20 +190,29 @@ def _measure(
         mde_rel_pct=None if mde is None or level == 0 else 100 * mde / level,
         margin=margin,
         p_equivalence=statistics.equivalence_p(d, margin),
-        inert_ulps=max(_ulps_apart(*pair, examples, unreadable) for pair in pairs),
+        inert_ulps=inert_ulps,
     )
 
 
-def _ulps_apart(baseline: Run, idea: Run, examples: Examples, unreadable: list[str]) -> float:
-    """Over the per-example test losses if both runs kept them, else over the test scores."""
-    kept = []
-    for run in (baseline, idea):
-        try:
-            losses = examples(run.folder)
-        except Unreadable as error:
-            unreadable.append(f"{run.folder / 'examples.npz'}: {error}")
+def _ulps_apart(baseline: Side, idea: Side) -> tuple[float | None, list[str]]:
+    """Largest difference over all pairs, and what could not be read.
+
+    Over the per-example test losses where both runs of a pair kept them, else over the test
+    scores; None where there is no pair, or one diverged.
+    """
+    apart, problems = [], []
+    for pair in zip(baseline.paired, idea.paired, strict=True):
+        kept = []
+        for run in pair:
+            try:
+                kept.append(read_examples(run.folder))
+            except Unreadable as error:
+                problems.append(f"{run.folder / 'examples.npz'}: {error}")
+                kept.append(None)
+        if any(run.diverged for run in pair):
+            return None, problems
+        if kept[0] is None or kept[1] is None or kept[0].shape != kept[1].shape:
+            apart.append(statistics.ulps_apart(pair[0].test, pair[1].test))
         else:
-            kept += [] if losses is None else [losses]
-    if len(kept) == 2 and kept[0].shape == kept[1].shape:
-        return statistics.ulps_apart(kept[0], kept[1])
-    return statistics.ulps_apart(baseline.test, idea.test)
+            apart.append(statistics.ulps_apart(kept[0], kept[1]))
+    return max(apart, default=None), problems

@@ -12,7 +12,6 @@ from analysis.errors import AnalysisError
 from analysis.record import PlannedRun, Run, Unreadable, read_plan, read_record
 
 RECORD, PLAN = "result.json", "plan.json"
-NEVER_ENTERED = {"report", ".hydra"}  # the analysis' own output, Hydra's notes
 
 
 @dataclass
@@ -77,12 +76,12 @@ def gather(paths: Sequence[Path]) -> Gathered:
 
 
 def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As `os.walk`, in path order, leaving out folders that never hold a run."""
+    """As `os.walk`, in path order."""
     if not root.is_dir():
         what = "not a directory" if root.exists() else "no such directory"
         raise AnalysisError(f"{root}: {what}; expected a sweep's, such as multirun/DAY/TIME")
     for folder, below, files in os.walk(root, onerror=_cannot_list):
-        below[:] = sorted(set(below) - NEVER_ENTERED)
+        below.sort()
         yield folder, below, files
 
 

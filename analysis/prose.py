@@ -29,7 +29,6 @@ def verdict_sentence(judged: Judged, means: tuple[float | None, float | None]) -
     comparison, effect = judged.comparison, judged.comparison.effect
     sentences = [f"{judged.verdict[0].upper()}{judged.verdict[1:]}. {_meaning(judged)}"]
     if effect.delta_mean is not None:
-        better = {"min": "lower", "max": "higher"}[comparison.metric.direction]
         p = (
             "no p-value is given"
             if judged.p_value is None
@@ -38,7 +37,7 @@ def verdict_sentence(judged: Judged, means: tuple[float | None, float | None]) -
         )
         sentences.append(
             f"On track {comparison.track} over {len(comparison.seeds)} paired seeds, the mean test "
-            f"{comparison.metric.name} ({better} is better) is {number(means[1], 6)} for "
+            f"{comparison.metric.name} ({comparison.metric.better}) is {number(means[1], 6)} for "
             f"{comparison.idea.name} and {number(means[0], 6)} for {comparison.baseline.name}: "
             f"a difference of {number(effect.delta_mean)}, 95 % interval {interval(effect.ci)}, "
             f"{p}; {effect.counts.wins} wins, {effect.counts.ties} ties, "

@@ -61,7 +61,12 @@ class Metric(_Part):
     """The primary metric: selects, compares, decides."""
 
     name: str
-    direction: Literal["min", "max"]  # which way is better
+    direction: Literal["min", "max"]
+
+    @property
+    def better(self) -> str:
+        """Which way is better, in words."""
+        return {"min": "lower is better", "max": "higher is better"}[self.direction]
 
 
 class Scores(_Part):

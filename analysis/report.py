@@ -60,7 +60,9 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
     baseline, idea = _arm(comparison.baseline), _arm(comparison.idea)
     signature = _signature(judged)
     effect = _comparison(judged)
-    models = {run.record.hashes.config.model for side in comparison.sides for run in side.paired}
+    models = {
+        run.record.hashes.config.model[:12] for side in comparison.sides for run in side.paired
+    }
     return {
         "worked": judged.system_verdict == "worked",
         "confidence": judged.confidence,
@@ -80,8 +82,7 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
             "bench_version": BENCH_VERSION,
             "track": comparison.track,
             "model": ", ".join(sorted(models)),  # the hash of its configuration
-            "metric_direction": {"min": "lower", "max": "higher"}[comparison.metric.direction]
-            + " is better",
+            "metric_direction": comparison.metric.better,
             "n_seeds": len(comparison.seeds),
             "baseline": {
                 "best_cfg": baseline["best_cfg"],

@@ -48,10 +48,9 @@ def show_arms(arms: Mapping[tuple[str, str], Arm]) -> None:
 
 def _show_comparison(console: Console, judged: Judged) -> None:
     comparison, effect = judged.comparison, judged.comparison.effect
-    better = {"min": "lower", "max": "higher"}[comparison.metric.direction]
     arms = _arms_table(
         f"{comparison.track}: {comparison.idea.name} against {comparison.baseline.name} "
-        f"({comparison.metric.name}, {better} is better)",
+        f"({comparison.metric.name}, {comparison.metric.better})",
         comparison.metric.name,
     )
     for side in comparison.sides:

@@ -98,9 +98,8 @@ class BareRun:
             {"params": own, "lr": 10 * lr, "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=lr, weight_decay=0.01, fused=True)
-        rates = [lr, lr, 10 * lr]
-        self.scheduler = torch.optim.lr_scheduler.OneCycleLR(
-            self.optimizer, rates, total_steps=2**20
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda step: 0.5 + 0.5 * math.cos(math.pi * min(step, 250) / 250)
         )
 
     def epoch(self) -> None:

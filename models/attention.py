@@ -21,7 +21,7 @@ class Attention(Mixer):
 
     Args:
         causal: later tokens get −inf on their logits.
-        bias: builds the lag bias, as `bias(heads=H, length=N)`; None for none.
+        bias: builds the lag bias, as `bias(heads=H, context=N)`; None for none.
     Raises:
         ValueError: heads do not divide dim.
     """
@@ -42,7 +42,7 @@ class Attention(Mixer):
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)
         n = math.prod(axes)
-        self.bias = bias(heads=heads, length=n) if bias else None
+        self.bias = bias(heads=heads, context=n) if bias else None
         lag = torch.arange(n)[:, None] - torch.arange(n)  # (N, N), negative for later keys
         future = torch.zeros(n, n).masked_fill(lag < 0, -math.inf) if causal else torch.zeros(n, n)
         self.lag: Tensor
@@ -88,13 +88,15 @@ class Attention(Mixer):
         return logits.softmax(-1)[:, :, 0].mean(0).flip(-1)  # by key → by lag
 
     def signature(self, start: Mixer, x: Tensor) -> dict[str, float]:
+        assert isinstance(start, Attention)
         rise = self.profile(x).double().diff(dim=-1).amax(-1)  # (H,) largest rise from lag to lag
+        before = start.profile(x).double().diff(dim=-1).amax(-1)
         observed = {
             "attention_max_first_difference": rise.max().item(),
+            "attention_rise_over_start": (rise - before).mean().item(),
             "nonmonotone_heads": (rise > 0).double().mean().item(),
         }
         if isinstance(self.bias, LagBias):
-            assert isinstance(start, Attention)
             assert isinstance(start.bias, LagBias)
             observed |= self.bias.shape_signature(start.bias, len(self.lag))
         return observed

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.lag_bias import LagBias
+from models.mixer import at_least_float32
 
 
 class ExpMixture(LagBias):
@@ -20,7 +21,9 @@ class ExpMixture(LagBias):
     whatever its parameters are: seeing that in a trained model is no evidence.
 
     Args:
+        heads, context: H, and the number of lags that the context has (unused: rates fit any).
         components: exponentials per head.
+        gamma: strength, the number in front.
     Raises:
         ValueError: fewer than one component.
     """
@@ -30,23 +33,22 @@ class ExpMixture(LagBias):
         "bias_min_curvature": "b″ = γ·Var[r] ≥ 0 for every set of rates",
     }
 
-    def __init__(
-        self, heads: int, length: int | None = None, components: int = 8, gamma: float = 1.0
-    ) -> None:
+    def __init__(self, heads: int, context: int, components: int = 8, gamma: float = 1.0) -> None:
         super().__init__(heads, gamma)
         if components < 1:
             raise ValueError(f"components is {components}, must be a whole number ≥ 1")
-        # Rates spread log-evenly over a factor of 8 around each head's ALiBi slope 2^(−8h/H), all
-        # below 1: faster ones have decayed at lag 1 and get almost no gradient. Heads that start
-        # alike would stay alike.
+        # Rates spread log-evenly over a factor of 8 around each head's ALiBi slope 2^(−8h/H); heads
+        # that started alike would stay alike. All are squashed below 1: a faster exponential has
+        # decayed at lag 1 and gets almost no gradient.
         slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)  # (H,)
-        spread = 2.0 ** torch.linspace(-2.0, 1.0, components)  # (J,)
-        self.log_rates = nn.Parameter((slopes[:, None] * spread).log())  # (H, J)
+        steps = torch.arange(components) - (components - 1) / 2  # (J,), 0 in the middle
+        rates = slopes[:, None] * 8.0 ** (steps / max(components - 1, 1))  # (H, J)
+        self.log_rates = nn.Parameter((rates / (1 + rates)).log())  # (H, J)
         self.logits = nn.Parameter(torch.zeros(heads, components))  # (H, J)
 
     def forward(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
-        log_weights = self.logits.float().log_softmax(-1)
-        decay = self.log_rates.float().exp()[..., None] * lags  # (H, J, L)
+        log_weights = at_least_float32(self.logits).log_softmax(-1)
+        decay = at_least_float32(self.log_rates).exp()[..., None] * lags  # (H, J, L)
         return self.gamma * (log_weights[..., None] - decay).logsumexp(1)
 
     def derivatives(self, lags: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,9 +64,9 @@ class ExpMixture(LagBias):
         variance = (posterior * (rates - mean[:, None]).square()).sum(1)
         return -self.gamma * mean, self.gamma * variance
 
-    def shape_signature(self, start: LagBias, length: int) -> dict[str, float]:
+    def shape_signature(self, start: LagBias, context: int) -> dict[str, float]:
         assert isinstance(start, ExpMixture)
-        slope, curvature = self.derivatives(torch.arange(length, device=self.logits.device))
+        slope, curvature = self.derivatives(torch.arange(context, device=self.logits.device))
         weights = self.logits.double().softmax(-1)  # (H, J)
         entropy = -(weights * weights.log()).nansum(-1)
         moved = (self.log_rates - start.log_rates).double()

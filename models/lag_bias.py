@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,10 @@ from models.mixer import Mechanism
 class LagBias(Mechanism):
     """b_h(lag), one curve per head, strength γ included.
 
-    Built by attention as `bias(heads=H, length=N)`; N is the number of lags in the context.
+    Built by attention as `bias(heads=H, context=N)`; N is the number of lags in the context.
     """
+
+    given: ClassVar[frozenset[str]] = frozenset({"heads", "context"})  # no keys of its YAML
 
     def __init__(self, heads: int, gamma: float) -> None:
         super().__init__()
@@ -26,8 +29,8 @@ class LagBias(Mechanism):
         """Lags in tokens, integers ≥ 0, (L,) → the bias in logits, (H, L), at least float32."""
 
     @abstractmethod
-    def shape_signature(self, start: LagBias, length: int) -> dict[str, float]:
-        """The curves over lags 0 … length − 1, against those of `start` (before training)."""
+    def shape_signature(self, start: LagBias, context: int) -> dict[str, float]:
+        """The curves over lags 0 … context − 1, against those of `start` (before training)."""
 
     def neutral(self) -> nn.Module:
         return NoBias(self.heads)

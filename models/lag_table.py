@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from models.lag_bias import LagBias
+from models.mixer import at_least_float32
 
 
 class LagTable(LagBias):
@@ -16,23 +17,28 @@ class LagTable(LagBias):
     one bucket per lag.
 
     Args:
-        length: lags in the table; None for as many as the context has.
+        heads, context: H, and the number of lags that the context has.
+        length: lags in the table; None for the context's.
+        gamma: strength, the number in front.
     Raises:
         ValueError: a length below 1.
     """
 
-    def __init__(self, heads: int, length: int | None = None, gamma: float = 1.0) -> None:
+    def __init__(
+        self, heads: int, context: int, length: int | None = None, gamma: float = 1.0
+    ) -> None:
         super().__init__(heads, gamma)
-        if length is None or length < 1:
+        length = context if length is None else length
+        if length < 1:
             raise ValueError(f"length is {length}, must be a whole number ≥ 1")
         self.table = nn.Parameter(torch.zeros(heads, length))  # (H, L)
 
     def forward(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
         last = self.table.shape[1] - 1
-        return self.gamma * self.table[:, lags.clamp(max=last)].float()
+        return self.gamma * at_least_float32(self.table[:, lags.clamp(max=last)])
 
-    def shape_signature(self, start: LagBias, length: int) -> dict[str, float]:
-        lags = torch.arange(length, device=self.table.device)
+    def shape_signature(self, start: LagBias, context: int) -> dict[str, float]:
+        lags = torch.arange(context, device=self.table.device)
         bias, before = self(lags).double(), start(lags).double()  # (H, L)
         first, second = bias.diff(dim=-1), bias.diff(n=2, dim=-1)
         return {

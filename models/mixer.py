@@ -6,7 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+import torch
 from torch import Generator, Tensor, nn
+
+
+def at_least_float32(t: Tensor) -> Tensor:
+    """The tensor in float32, or in float64 if it is that already."""
+    return t.to(torch.promote_types(t.dtype, torch.float32))
 
 
 class Mixer(nn.Module, ABC):
@@ -15,6 +21,7 @@ class Mixer(nn.Module, ABC):
     The network builds one per block, as `mixer(dim=d, heads=H, axes=(n₁, …))` with N = ∏ nₐ.
     """
 
+    given: ClassVar[frozenset[str]] = frozenset({"dim", "heads", "axes"})  # no keys of its YAML
     causal: bool = False  # claims that a token's output depends on no later token
 
     @abstractmethod
@@ -49,6 +56,6 @@ class Mechanism(nn.Module, ABC):
     def neutral(self) -> nn.Module:
         """The module that stands in its place when it is taken out: same shapes, no effect."""
 
-    def start(self, name: str, generator: Generator) -> Tensor | None:
-        """The random start of the parameter `name`; None keeps what the constructor set."""
+    def draw(self, name: str, generator: Generator) -> Tensor | None:
+        """A random initial value of the parameter `name`; None keeps the constructor's."""
         return None

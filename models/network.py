@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -18,7 +18,7 @@ class Block(nn.Module):
     def __init__(self, dim: int, mixer: Mixer) -> None:
         super().__init__()
         self.mixer_norm = nn.LayerNorm(dim)
-        self.mixer: nn.Module = mixer
+        self.mixer = mixer
         self.mlp_norm = nn.LayerNorm(dim)
         self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
 
@@ -70,14 +70,23 @@ class Network(nn.Module):
         return out
 
     @property
-    def mixers(self) -> list[nn.Module]:
+    def mixers(self) -> list[Mixer]:
         """The blocks' mixers, first to last."""
-        return [block.mixer for block in self.blocks]  # type: ignore[misc]
+        return [cast(Block, block).mixer for block in self.blocks]
 
 
 def mechanisms(network: nn.Module) -> dict[str, Mechanism]:
     """The mechanisms in a network, by the name of their module."""
     return {name: m for name, m in network.named_modules() if isinstance(m, Mechanism)}
+
+
+def mechanism_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
+    """The mechanisms' own parameters, by their names in the network."""
+    return {
+        f"{name}.{parameter_name}": parameter
+        for name, mechanism in mechanisms(network).items()
+        for parameter_name, parameter in mechanism.named_parameters()
+    }
 
 
 @torch.no_grad()
@@ -86,25 +95,29 @@ def initialise(network: nn.Module, generator_for: Callable[[str], Generator]) ->
 
     So a parameter that two networks share by name and shape starts bitwise equal in both, whatever
     else they hold. Weights are normal with variance 1/fan_in (LeCun et al. 1998), positions normal
-    with std 0.02, biases 0; norms and mechanisms as their classes say.
+    with std 0.02, biases 0, norms the identity; a mechanism's parameters are as its class says.
 
     Args:
         generator_for: the random stream of the parameter of that name.
+    Raises:
+        TypeError: a parameter of a module that has no rule here.
     """
-    for prefix, module in network.named_modules():
-        for name, parameter in module.named_parameters(
-            prefix, recurse=isinstance(module, Mechanism)
-        ):
-            generator = generator_for(name)
-            drawn: Tensor | None = None
-            if isinstance(module, Mechanism):
-                drawn = module.start(name.removeprefix(f"{prefix}."), generator)
-            elif isinstance(module, nn.Linear) and parameter.ndim == 1:
-                drawn = torch.zeros(parameter.shape)
-            elif isinstance(module, nn.Linear):
-                drawn = torch.randn(parameter.shape, generator=generator)
-                drawn /= math.sqrt(parameter.shape[1])
-            elif isinstance(module, Network):
-                drawn = 0.02 * torch.randn(parameter.shape, generator=generator)
+    own = mechanism_parameters(network)
+    for prefix, mechanism in mechanisms(network).items():
+        for name, parameter in mechanism.named_parameters():
+            drawn = mechanism.draw(name, generator_for(f"{prefix}.{name}"))
             if drawn is not None:
                 parameter.copy_(drawn)
+    for prefix, module in network.named_modules():
+        for name, parameter in module.named_parameters(prefix, recurse=False):
+            if name in own or isinstance(module, nn.LayerNorm):
+                continue
+            if isinstance(module, nn.Linear) and parameter.ndim == 1:
+                parameter.zero_()
+            elif isinstance(module, nn.Linear):
+                weight = torch.randn(parameter.shape, generator=generator_for(name))  # (out, in)
+                parameter.copy_(weight / math.sqrt(parameter.shape[1]))
+            elif isinstance(module, Network):
+                parameter.copy_(0.02 * torch.randn(parameter.shape, generator=generator_for(name)))
+            else:
+                raise TypeError(f"{name}: no rule how a {type(module).__name__} starts")

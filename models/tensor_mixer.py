@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from models.mixer import Mechanism, Mixer
+from models.mixer import Mechanism, Mixer, at_least_float32
 
 
 def orthonormal(free: Tensor) -> Tensor:
     """The Q of a thin QR with positive diagonal of R (hence unique), (n, r) → (n, r)."""
-    q, r = torch.linalg.qr(free.float())
+    q, r = torch.linalg.qr(at_least_float32(free))
     return q * torch.where(r.diagonal() < 0, -1.0, 1.0)
 
 
@@ -56,7 +56,7 @@ class TensorMixer(Mixer, Mechanism):
         self.free = nn.ParameterList([torch.empty(n, r) for n, r in zip(axes, ranks, strict=True)])
         self.theta = nn.ParameterList([torch.zeros(r) for r in ranks])
 
-    def start(self, name: str, generator: Generator) -> Tensor | None:
+    def draw(self, name: str, generator: Generator) -> Tensor | None:
         if not name.startswith("free"):
             return None
         return torch.randn(self.get_parameter(name).shape, generator=generator)
@@ -64,7 +64,8 @@ class TensorMixer(Mixer, Mechanism):
     def factors(self) -> list[Tensor]:
         """K of each axis, (nₐ, nₐ), in at least float32."""
         bases = [orthonormal(free) for free in self.free]
-        return [u * t.float().sigmoid() @ u.T for u, t in zip(bases, self.theta, strict=True)]
+        spectra = [at_least_float32(theta).sigmoid() for theta in self.theta]
+        return [u * s @ u.T for u, s in zip(bases, spectra, strict=True)]
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
         grid = x.unflatten(1, self.axes)  # (B, n₁, …, nₐ, d)
@@ -77,8 +78,8 @@ class TensorMixer(Mixer, Mechanism):
 
     def signature(self, start: Mixer, x: Tensor) -> dict[str, float]:
         assert isinstance(start, TensorMixer)
-        bases = [orthonormal(free).double() for free in self.free]
-        before = [orthonormal(free).double() for free in start.free]
+        bases = [orthonormal(free.double()) for free in self.free]
+        before = [orthonormal(free.double()) for free in start.free]
         spectra = [theta.double().sigmoid() for theta in self.theta]
         eye = [torch.eye(u.shape[1], dtype=u.dtype, device=u.device) for u in bases]
         shares = [s / s.sum() for s in spectra]

@@ -6,8 +6,12 @@ python results/tables.py          rewrite README.md between its two markers
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from analysis.text import interval, number
 
 HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"
@@ -23,19 +27,19 @@ def row(name: str, comparison: dict[str, Any]) -> str:
     bench = comparison["bench_report"]
     said, baseline, idea = bench["comparison"], bench["baseline"], bench["idea"]
     signature = bench["mechanism_signature"]
-    low, high = said["ci"]
-    flags = [a["code"] for a in bench["audits"] if a["severity"] != "note"]
+    flags = {a["code"]: None for a in bench["audits"] if a["severity"] != "note"}
+    full = baseline["full"]
     cells = [
         f"[{name}](results/{name}.json)",
         bench["track"],
         f"{said['idea']} vs {said['baseline']}",
         f"{idea['best_cfg']['lr']:g} vs {baseline['best_cfg']['lr']:g}",
-        f"{idea['mean']:.4f} ± {idea['std']:.4f} vs "
-        f"{baseline['full']['mean']:.4f} ± {baseline['full']['std']:.4f}",
-        f"{said['delta_mean']:+.4f} [{low:+.4f}, {high:+.4f}]",
-        f"{said['p_holm']:.4g}",
+        f"{number(idea['mean'])} ± {number(idea['std'], 2)} vs "
+        f"{number(full['mean'])} ± {number(full['std'], 2)}",
+        f"{number(said['delta_mean'], 3)} {interval(said['ci'])}",
+        number(said["p_holm"]),
         f"{said['idea_wins']}/{said['ties']}/{said['idea_losses']}",
-        "–" if said["mde"] is None else f"{said['mde']:.4f} ({said['mde_rel_pct']:.1f} %)",
+        f"{number(said['mde'], 3)} ({number(said['mde_rel_pct'], 3)} %)",
         f"{signature['n_confirmed']} of {signature['n_models']}"
         if signature["prediction"]
         else "none predicted",

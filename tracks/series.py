@@ -35,7 +35,7 @@ def read_csv(path: str, column: str | None) -> np.ndarray:
         ValueError: a missing file or column, or a cell that is not a finite number.
     """
     if not Path(path).is_file():
-        raise ValueError(f"csv is {path}, no such file; give a path from the repository's root")
+        raise ValueError(f"csv is {path}, no such file")
     try:
         frame = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:

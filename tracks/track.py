@@ -34,6 +34,7 @@ class Track(ABC):
         references: scores of trivial predictions, {name: {"validation": …, "test": …}}.
     """
 
+    given: ClassVar[frozenset[str]] = frozenset({"rng"})  # no key of its YAML
     metric: ClassVar[str]  # the primary score, a mean over examples
     direction: ClassVar[Literal["min", "max"]]  # which way the metric is better
     requires_causal: ClassVar[bool] = False  # must a token's output depend on no later token?

@@ -10,43 +10,42 @@ from functools import partial
 from typing import Any, get_type_hints
 
 import torch
-from hydra.errors import HydraException
-from hydra.utils import get_class, instantiate
+from hydra.utils import get_class
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 from torch import nn
 
-from models.mixer import Mixer
-from models.network import Network, initialise, mechanisms
+from models.network import Network, initialise, mechanism_parameters, mechanisms
 from tracks.track import Track
 from training.config import ALLOWED_TARGETS, Config, Node
 from training.errors import UserError, no_such
 from training.probes import check_criteria
 from training.seeding import numpy_stream, torch_seed, torch_stream
 
+OPTIMIZER_GIVEN = frozenset({"params", "lr", "weight_decay"})  # keys of their own in the YAML
+
 
 def build(config: Config) -> tuple[Track, Network, Network, list[torch.optim.Optimizer]]:
     """Track, network, the network as it starts, and its optimizers, on the run's device.
 
+    Sets the process up as the run wants it: threads, and torch's global stream for dropout.
+
     Raises:
         UserError: whatever in the configuration cannot be built, named by its key.
     """
-    device = prepare(config)
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("device is cuda, but torch finds no CUDA device here: use cpu or auto")
+    cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
+    device = torch.device("cuda" if cuda else "cpu")
+    torch.set_num_threads(config.threads)
+
     track = build_track(config).to(device)
     network = build_network(config, track).to(device)
     if config.variant.signature:
         check_criteria(config.variant.signature, network, track)
-    return track, network, copy.deepcopy(network), build_optimizers(config, network)
-
-
-def prepare(config: Config) -> torch.device:
-    """Set the process up as the run wants it: threads, and torch's own stream for dropout."""
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("device is cuda, but torch finds no CUDA device here: use cpu or auto")
-    torch.set_num_threads(config.threads)
-    torch.manual_seed(torch_seed(config.seed, "dropout"))
-    cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
-    return torch.device("cuda" if cuda else "cpu")
+    optimizers = build_optimizers(config, network)
+    torch.manual_seed(torch_seed(config.seed, "dropout"))  # last: constructors draw from it too
+    return track, network, copy.deepcopy(network), optimizers
 
 
 def build_track(config: Config) -> Track:
@@ -55,8 +54,8 @@ def build_track(config: Config) -> Track:
     Raises:
         UserError: the track's YAML has a key or value that its class refuses.
     """
-    factory = _factory("track", config.track)
-    track: Track = _call("track", factory, rng=numpy_stream(config.seed, "data"))
+    make = factory("track", config.track)
+    track: Track = _call("track", make, rng=numpy_stream(config.seed, "data"))
     return track
 
 
@@ -67,13 +66,16 @@ def build_network(config: Config, track: Track) -> Network:
         UserError: the variant's or model's YAML has a key or value that its class refuses, or the
             variant is not causal where the track requires it.
     """
-    mixer: Callable[..., Mixer] = _factory("variant.mixer", config.variant.mixer)
     network: Network = _call(
         "variant.mixer",
-        partial(Network, track.in_features, track.out_features, track.axes, mixer),
+        Network,
+        in_features=track.in_features,
+        out_features=track.out_features,
+        axes=track.axes,
+        mixer=factory("variant.mixer", config.variant.mixer),
         **config.model.model_dump(),
     )
-    if track.requires_causal and not all(getattr(m, "causal", False) for m in network.mixers):
+    if track.requires_causal and not all(mixer.causal for mixer in network.mixers):
         raise UserError("the track requires a causal mixer, and this variant's is not causal")
     initialise(network, lambda name: torch_stream(config.seed, "initialisation", name))
     if config.variant.frozen:
@@ -91,85 +93,101 @@ def build_optimizers(config: Config, network: Network) -> list[torch.optim.Optim
     Raises:
         UserError: the optimizer's YAML has a key or value that its class refuses.
     """
-    own = {id(p) for m in mechanisms(network).values() for p in m.parameters()}
-    matrices, rest, mechanism = [], [], []
-    for module in network.modules():
-        for parameter in module.parameters(recurse=False):
-            if not parameter.requires_grad:
+    settings = config.optimizer
+    mechanism = mechanism_parameters(network)
+    inside, matrices, rest = [], [], []  # weight matrices of the blocks, others, all else
+    for prefix, module in network.named_modules():
+        for name, parameter in module.named_parameters(prefix, recurse=False):
+            if name in mechanism or not parameter.requires_grad:
                 continue
-            if id(parameter) in own:
-                mechanism.append(parameter)
-            elif isinstance(module, nn.Linear) and parameter.ndim == 2:
-                matrices.append(parameter)
-            else:
+            if not (isinstance(module, nn.Linear) and parameter.ndim == 2):
                 rest.append(parameter)
-    inside = {id(p) for p in network.blocks.parameters()}
-    special = [p for p in matrices if id(p) in inside] if config.optimizer.matrices else []
-    taken = {id(p) for p in special}
-    decay = config.optimizer.weight_decay
+            elif settings.matrices and name.startswith("blocks."):
+                inside.append(parameter)
+            else:
+                matrices.append(parameter)
+    own = [parameter for parameter in mechanism.values() if parameter.requires_grad]
+    decay = settings.weight_decay
     groups = [
-        {"params": [p for p in matrices if id(p) not in taken], "weight_decay": decay},
+        {"params": matrices, "weight_decay": decay},
         {"params": rest, "weight_decay": 0.0},
-        {"params": mechanism, "weight_decay": 0.0, "lr": config.lr * config.mechanism_lr_scale},
+        {"params": own, "weight_decay": 0.0, "lr": config.lr * config.mechanism_lr_scale},
     ]
-    algorithm = _factory("optimizer.algorithm", config.optimizer.algorithm)
-    groups = [group for group in groups if group["params"]]
-    optimizers = [_call("optimizer.algorithm", algorithm, params=groups, lr=config.lr)]
-    if special:
-        algorithm = _factory("optimizer.matrices", config.optimizer.matrices or {})
-        groups = [{"params": special, "weight_decay": decay}]
-        optimizers.append(_call("optimizer.matrices", algorithm, params=groups, lr=config.lr))
-    return optimizers
+    planned = [("optimizer.algorithm", settings.algorithm, groups)]
+    if settings.matrices:
+        groups = [{"params": inside, "weight_decay": decay}]
+        planned.append(("optimizer.matrices", settings.matrices, groups))
+    return [
+        _call(
+            key,
+            factory(key, node, OPTIMIZER_GIVEN),
+            params=[group for group in groups if group["params"]],
+            lr=config.lr,
+        )
+        for key, node, groups in planned
+    ]
 
 
-def _factory(key: str, node: Node) -> Callable[..., Any]:
-    """A callable that builds what a node's `_target_` names, from its keys and the caller's."""
-    factory: Callable[..., Any] = instantiate(_checked(key, node), _convert_="all")
-    return factory
+def factory(key: str, node: Node, given: frozenset[str] | None = None) -> Callable[..., Any]:
+    """The class that a node's `_target_` names, its other keys bound; nodes inside it likewise.
+
+    Args:
+        key: the node's place in the configuration, for messages.
+        given: arguments that whoever calls it passes, which are therefore no keys of the node;
+            by default what the class itself says is given.
+    Raises:
+        UserError: a `_target_`, key or value that is not allowed, or not what the class takes.
+    """
+    cls = _class(key, node)
+    given = getattr(cls, "given", frozenset()) if given is None else given
+    takes = [name for name in inspect.signature(cls).parameters if name not in given]
+    constructor = inspect.getattr_static(cls, "__init__")
+    hints = {} if cls.__module__.startswith("torch.") else get_type_hints(constructor)
+    bound = {}
+    for name, value in node.items():
+        if name == "_target_":
+            continue
+        if name not in takes:
+            raise UserError(f"{key}.{name}: {cls.__name__} takes no {name}; {no_such(name, takes)}")
+        if isinstance(value, dict):
+            bound[name] = factory(f"{key}.{name}", value)
+        else:
+            bound[name] = _typed(f"{key}.{name}", value, hints.get(name, Any))
+    return partial(cls, **bound)
 
 
-def _checked(key: str, node: Node) -> Node:
-    """The node with every `_target_` in it made a partial, its keys and values checked first."""
+def _class(key: str, node: Node) -> type:
+    target = node.get("_target_")
+    if target is None:
+        raise UserError(f"{key}._target_ is missing: it names the class to build")
+    if not str(target).startswith(ALLOWED_TARGETS):
+        raise UserError(f"{key}._target_ is {target}, must be below {', '.join(ALLOWED_TARGETS)}")
     try:
-        cls = get_class(node["_target_"])
-    except KeyError:
-        raise UserError(f"{key}._target_ is missing: it names the class to build") from None
-    except (HydraException, ImportError, ValueError) as error:
-        raise UserError(f"{key}._target_: {' '.join(str(error).split())}") from None
+        cls = get_class(target)
+    except (ImportError, ValueError) as error:
+        raise UserError(f"{key}._target_: {' '.join(str(error).split())}") from error
     # A path such as models.network.nn.Linear leaves the package on its way: look where it ended.
     if not f"{cls.__module__}.".startswith(ALLOWED_TARGETS):
-        raise UserError(f"{key}._target_ is {node['_target_']}, which lives in {cls.__module__}")
-
-    takes = list(inspect.signature(cls).parameters)
-    hints = get_type_hints(cls.__init__)  # type: ignore[misc]
-    checked: Node = {"_partial_": True}
-    for name, value in node.items():
-        if not name.startswith("_") and name not in takes:
-            raise UserError(f"{key}.{name}: {cls.__name__} takes no {name}; {no_such(name, takes)}")
-        if isinstance(value, dict) and "_target_" in value:
-            value = _checked(f"{key}.{name}", value)
-        elif name in hints:
-            _check_type(f"{key}.{name}", value, hints[name])
-        checked[name] = value
-    return checked
+        raise UserError(f"{key}._target_ is {target}, which lives in {cls.__module__}")
+    return cls
 
 
-def _check_type(key: str, value: Any, hint: Any) -> None:
-    """Raise a UserError unless the value, read as JSON, is what the annotation says."""
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    """The value, which read as JSON must be what the annotation says: a list for a tuple, say."""
     try:
         adapter = TypeAdapter(hint)
-    except PydanticSchemaGenerationError:
-        return  # an annotation such as Tensor, which no YAML value can be
+    except PydanticSchemaGenerationError:  # an annotation that no YAML value can meet
+        raise UserError(f"{key} cannot be set in a YAML") from None
     try:
-        adapter.validate_json(json.dumps(value), strict=True)
+        return adapter.validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         takes = " or ".join(e["msg"].removeprefix("Input should be ") for e in error.errors())
         raise UserError(f"{key} must be {takes}, found {value!r}") from None
 
 
-def _call(key: str, factory: Callable[..., Any], **given: Any) -> Any:
+def _call(key: str, make: Callable[..., Any], **given: Any) -> Any:
     """Build, and put the key in front of what a constructor has against its arguments."""
     try:
-        return factory(**given)
+        return make(**given)
     except (ValueError, TypeError) as error:
         raise UserError(f"{key}: {error}") from error

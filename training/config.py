@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from training.errors import UserError, no_such
 
+SCHEMA = 2  # of result.json and plan.json
 ALLOWED_TARGETS = ("models.", "tracks.", "torch.optim.")
 
 Positive = Annotated[float, Field(gt=0)]
@@ -46,7 +47,7 @@ class Variant(Section):
     signature: Signature | None
 
 
-class Optimizer(Section):
+class OptimizerConfig(Section):
     algorithm: Node
     matrices: Node | None
     weight_decay: NotNegative
@@ -72,7 +73,7 @@ class Config(Section):
 
     track: Node
     variant: Variant
-    optimizer: Optimizer
+    optimizer: OptimizerConfig
     model: Model
     seed: Annotated[int, Field(ge=0)]
     lr: Positive
@@ -103,10 +104,7 @@ def validated(cfg: DictConfig) -> Config:
         value = OmegaConf.select(cfg, key)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise UserError(f"tunable names {key}, which must be a key with a number, not {value}")
-    for node in (config.track, config.variant.mixer, config.optimizer.algorithm):
-        _check_targets(node)
-    if config.optimizer.matrices:
-        _check_targets(config.optimizer.matrices)
+    _check_targets(container)
     return config
 
 
@@ -116,15 +114,15 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return cast(dict[str, Any], OmegaConf.to_container(task, resolve=True))
 
 
-def _sentence(error: Any, container: dict[Any, Any]) -> str:
+def _sentence(error: Any, container: Any) -> str:
+    """One of pydantic's errors in words."""
+    *parents, name = error["loc"]
     key = ".".join(map(str, error["loc"]))
     if error["type"] == "extra_forbidden":
-        parent: Any = Config
-        for part in error["loc"][:-1]:
-            parent = parent.model_fields[part].annotation
-        return f"{key} is no key of this configuration; " + no_such(
-            str(error["loc"][-1]), list(parent.model_fields)
-        )
+        for parent in parents:
+            container = container[parent]
+        beside = [str(k) for k in container if k != name]
+        return f"{key} is no key of this configuration; {no_such(str(name), beside)}"
     if error["type"] == "missing":
         return f"{key} is missing"
     takes = error["msg"].removeprefix("Input should be ")
@@ -169,14 +167,17 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 def config_hashes(cfg: DictConfig) -> dict[str, str]:
     """SHA-256 over what each group resolves to, the tunable keys' values left out.
 
-    Two runs with equal hashes and equal hyper were set up alike, whatever their YAMLs are called.
+    Learning rates count as training's. Two runs with equal hashes and equal hyper were set up
+    alike, whatever their YAMLs are called.
     """
     masked = cfg.copy()
     OmegaConf.set_struct(masked, False)
     for key in cfg.tunable:
         OmegaConf.update(masked, key, f"tunable:{key}")
+    task = resolved(masked)
+    task["training"] |= {key: task[key] for key in ("lr", "mechanism_lr_scale")}
     groups = ("track", "variant", "model", "optimizer", "training")
-    return {group: digest(OmegaConf.to_container(masked[group], resolve=True)) for group in groups}
+    return {group: digest(task[group]) for group in groups}
 
 
 def digest(value: Any) -> str:

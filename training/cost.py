@@ -39,13 +39,14 @@ def flops_per_example(network: Network, inputs: Tensor) -> float:
 
 
 def saved_bytes(network: Network, track: Track, inputs: Tensor, targets: Tensor) -> int:
-    """Bytes that a training step keeps for its backward pass, parameters not counted."""
-    parameters = {p.untyped_storage().data_ptr() for p in network.parameters()}
+    """Bytes that a training step keeps for its backward pass, without parameters and buffers."""
+    inputs, targets = inputs.clone(), targets.clone()  # a slice would count its whole data set
+    own = {t.untyped_storage().data_ptr() for t in (*network.parameters(), *network.buffers())}
     kept: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in parameters:
+        if storage.data_ptr() not in own:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from tracks.track import Split, Track
-from training.config import Config, Optimizer
+from training.config import Config, OptimizerConfig
 from training.seeding import torch_stream
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def batch_order(config: Config, examples: int) -> Tensor:
     )
 
 
-def schedule(optimizer: Optimizer, step: int, steps: int) -> float:
+def schedule(optimizer: OptimizerConfig, step: int, steps: int) -> float:
     """The factor of lr at a step: linear warm-up, then constant or cosine down to 0."""
     warm = int(optimizer.warmup * steps)
     if step < warm:
@@ -57,7 +57,9 @@ def fit(
     order: Tensor,
     config: Config,
 ) -> History:
-    """Train in place; a non-finite loss ends it. Validation and logging draw no random number.
+    """Train in place, and leave the network in evaluation mode; a non-finite loss ends it.
+
+    Validation and logging draw no random number.
 
     Args:
         order: training examples in the order in which they come, (epochs, examples).
@@ -73,6 +75,7 @@ def fit(
         for k in range(1, config.validations_per_epoch + 1)
     }
     history = History()
+    network.train()
     since = time.perf_counter()
     losses: list[float] = []  # since the last validation
 
@@ -83,6 +86,7 @@ def fit(
             if not math.isfinite(losses[-1]):
                 history.diverged = True
                 history.seconds += time.perf_counter() - since
+                network.eval()
                 log.warning("the loss is %s at step %d: diverged", losses[-1], history.steps)
                 return history
             for optimizer in optimizers:
@@ -115,6 +119,7 @@ def fit(
                 )
                 losses.clear()
                 since = time.perf_counter()
+    network.eval()
     return history
 
 

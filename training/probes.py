@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +11,48 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.mixer import Mixer
-from models.network import Network, mechanisms
+from models.network import Network, mechanism_parameters, mechanisms
 from tracks.track import Split, Track
 from training.config import Signature
 from training.errors import UserError, no_such
 from training.fit import evaluate, mean
-from training.seeding import torch_stream
 
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 PROBE_EXAMPLES = 32  # validation examples that reach and signature look at
-CAUSAL_EXAMPLES = 4
+FEW_EXAMPLES = 4  # that the causality probe perturbs, and that are kept for figures
+
+
+def measure(
+    predicted: Signature | None,
+    network: Network,
+    start: Network,
+    track: Track,
+    validation: dict[str, Tensor],
+    test: dict[str, Tensor],
+) -> dict[str, Any]:
+    """The record's status, scores and secondary scores, probes and signature.
+
+    Args:
+        start: the network as it was before training.
+        validation, test: every example's scores by name, (n,) each; both empty after divergence.
+    """
+    means = {n: {"validation": mean(validation[n]), "test": mean(test[n])} for n in test}
+    primary = means.pop(track.metric, {"validation": math.nan, "test": math.nan})
+    finished = all(map(math.isfinite, primary.values()))
+    return {
+        "status": "finished" if finished else "diverged",
+        "scores": primary,
+        "secondary": means | track.references,
+        "probes": {
+            "reach": reach(network, track) if finished else None,
+            "ablation": ablation(network, track, primary["test"]) if finished else None,
+            "causal": causal(network, track) if finished else None,
+            "split_overlap": split_overlap(track),
+        },
+        "signature": signature(
+            predicted, network, observe(network, start, track) if finished else {}
+        ),
+    }
 
 
 def reach(network: Network, track: Track) -> float | None:
@@ -28,22 +60,17 @@ def reach(network: Network, track: Track) -> float | None:
 
     0 where the loss does not depend on them; None where there are none that train.
     """
-    own = [p for m in mechanisms(network).values() for p in m.parameters() if p.requires_grad]
-    if not own:
+    own = mechanism_parameters(network)
+    trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
+    if not own.keys() & trained.keys():
         return None
     split = track.validation
     loss = track.loss(network(split.inputs[:PROBE_EXAMPLES]), split.targets[:PROBE_EXAMPLES]).mean()
-    everything = [p for p in network.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, everything, allow_unused=True)
-    norm = {
-        id(p): g.norm().double()
-        for p, g in zip(everything, gradients, strict=True)
-        if g is not None
-    }
-    zero = torch.zeros((), dtype=torch.float64, device=loss.device)
-    part = torch.stack([norm.get(id(p), zero) for p in own]).norm()
-    whole = torch.stack([norm.get(id(p), zero) for p in everything]).norm()
-    return (part / whole).item() if whole > 0 else 0.0
+    gradients = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
+    norms = torch.stack([gradient.double().norm() for gradient in gradients])
+    mask = torch.tensor([name in own for name in trained], device=norms.device)
+    whole = norms.norm().item()
+    return norms[mask].norm().item() / whole if whole > 0 else 0.0
 
 
 @contextmanager
@@ -73,21 +100,23 @@ def ablation(network: Network, track: Track, score: float) -> float | None:
 
 
 @torch.inference_mode()
-def causal(network: Network, track: Track, seed: int) -> bool | None:
+def causal(network: Network, track: Track) -> bool | None:
     """Do outputs ignore later tokens? None where neither track nor variant claims it.
 
-    Tokens after a cut are replaced by noise; outputs up to it may move by rounding alone.
+    Tokens after a cut are swapped for another example's; outputs up to it may move by rounding
+    alone.
     """
-    if not (track.requires_causal or all(getattr(m, "causal", False) for m in network.mixers)):
+    if not (track.requires_causal or all(mixer.causal for mixer in network.mixers)):
         return None
-    inputs = track.validation.inputs[:CAUSAL_EXAMPLES]
-    noise = 10 * torch.randn(inputs.shape, generator=torch_stream(seed, "probes")).to(inputs.device)
+    inputs = track.validation.inputs[:FEW_EXAMPLES]
+    others = track.train.inputs[: len(inputs)]
+    inputs = inputs[: len(others)]
     outputs = network(inputs)
     n = inputs.shape[1]
     for cut in sorted({0, n // 4, n // 2, 3 * n // 4, n - 2} & set(range(n - 1))):
-        perturbed = torch.cat([inputs[:, : cut + 1], noise[:, cut + 1 :]], dim=1)
-        past, past_perturbed = outputs[:, : cut + 1], network(perturbed)[:, : cut + 1]
-        if (past - past_perturbed).abs().max() > 1e-5 * outputs.abs().max():
+        swapped = torch.cat([inputs[:, : cut + 1], others[:, cut + 1 :]], dim=1)
+        moved = (network(swapped) - outputs)[:, : cut + 1].abs().max()
+        if moved > 1e-5 * outputs.abs().max():
             return False
     return True
 
@@ -134,7 +163,6 @@ def observe(network: Network, start: Network, track: Track) -> dict[str, float]:
     blocks = [
         mixer.signature(before, x)
         for mixer, before, x in zip(network.mixers, start.mixers, read, strict=True)
-        if isinstance(mixer, Mixer) and isinstance(before, Mixer)
     ]
 
     def over_blocks(metric: str) -> float:
@@ -144,7 +172,7 @@ def observe(network: Network, start: Network, track: Track) -> dict[str, float]:
             return max(values)
         return min(values) if "min" in words else sum(values) / len(values)
 
-    return {metric: over_blocks(metric) for metric in (blocks[0] if blocks else ())}
+    return {metric: over_blocks(metric) for metric in blocks[0]}
 
 
 def signature(
@@ -170,6 +198,7 @@ def by_construction(network: Network) -> dict[str, str]:
 
 def check_criteria(predicted: Signature, network: Network, track: Track) -> None:
     """Raise a UserError where a criterion names a metric that is not observed, or cannot fail."""
+    network.eval()
     known, certain = observe(network, network, track), by_construction(network)
     for criterion in predicted.criteria:
         key = f"variant.signature.criteria: metric {criterion.metric}"
@@ -186,10 +215,9 @@ def artifacts(network: Network, track: Track) -> dict[str, Tensor]:
     found = {
         f"block{i}_{name}": value
         for i, (mixer, x) in enumerate(zip(network.mixers, read, strict=True))
-        if isinstance(mixer, Mixer)
         for name, value in mixer.artifacts(x).items()
     }
-    few = slice(0, CAUSAL_EXAMPLES)
+    few = slice(0, FEW_EXAMPLES)
     found |= {
         "inputs": track.test.inputs[few],
         "targets": track.test.targets[few],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.network import Network, mechanisms
+from models.network import Network, mechanism_parameters
 from tracks.track import Track
 from training.errors import UserError
 from training.files import write_json
 
-SCHEMA = 2
 ROOT = Path(__file__).resolve().parent.parent
-CODE = ("__main__", "train", "models", "tracks", "training")  # a run's own modules
+CODE = ("models.", "tracks.", "training.")
 
 
 def sha256(*tensors: Tensor) -> str:
@@ -41,26 +41,41 @@ def data_hash(track: Track) -> str:
 
 def init_hashes(start: Network) -> dict[str, str]:
     """Of every parameter outside the mechanism, before training."""
-    own = {id(p) for m in mechanisms(start).values() for p in m.parameters()}
-    return {name: sha256(p)[:16] for name, p in start.named_parameters() if id(p) not in own}
+    own = mechanism_parameters(start)
+    return {name: sha256(p)[:16] for name, p in start.named_parameters() if name not in own}
 
 
-def code_hashes() -> dict[str, str]:
-    """Of every project file that this run imported, by its path from the root."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if name.partition(".")[0] in CODE and file and Path(file).is_relative_to(ROOT):
-            path = Path(file)
-            found[path.relative_to(ROOT).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return dict(sorted(found.items()))
+def code_hashes(track: Track, network: Network) -> dict[str, str]:
+    """Of every project file that the run is made of, by its path from the root.
+
+    Those of the training loop, and those in which the track, the network and its modules are
+    defined, with whatever of the project these import: not what else this process has imported
+    for other runs.
+    """
+    waiting = {cls.__module__ for each in (track, *network.modules()) for cls in type(each).__mro__}
+    waiting |= {name for name in sys.modules if name.startswith("training.")}
+    paths = {ROOT / "train.py"}
+    seen: set[str] = set()
+    while waiting - seen:
+        name = (waiting - seen).pop()
+        seen.add(name)
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name.startswith(CODE) and file and Path(file).is_relative_to(ROOT):
+            paths.add(Path(file))
+            for value in vars(sys.modules[name]).values():
+                origin = getattr(value, "__module__", None) or getattr(value, "__name__", None)
+                waiting.add(str(origin))
+    return {
+        path.relative_to(ROOT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(paths)
+    }
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Where the run ran. The commit is null outside a git checkout."""
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    """Where the run ran. The commit is null outside a git checkout, or without git."""
+    git = shutil.which("git")
+    head = [git, "-C", str(ROOT), "rev-parse", "HEAD"] if git else ["true"]
+    commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,

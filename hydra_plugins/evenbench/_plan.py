@@ -10,13 +10,11 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from hydra_plugins.evenbench import _processes
-from training.config import Config, digest, identity, run_name, validated
+from training.config import SCHEMA, Config, digest, identity, run_name, validated
 from training.errors import UserError
 from training.files import write_json
 
 log = logging.getLogger(__name__)
-
-SCHEMA = 2
 
 
 def plan(configs: list[DictConfig], overrides: Sequence[Sequence[str]], directory: Path) -> None:

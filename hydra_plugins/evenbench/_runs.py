@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -87,7 +86,7 @@ def run_all(
     if failed:
         console.print(f"{len(failed)} of {len(runs)} runs failed")
         raise SystemExit(1)
-    return [_returned(run) for run in runs]
+    return [JobReturn(status=JobStatus.COMPLETED) for _ in runs]
 
 
 def cores() -> int:
@@ -145,15 +144,6 @@ def _why(run: Run, exit_code: int | None) -> str:
         said = [line.strip() for line in lines if line.strip()]
         reason = f"{said[-1] if said else 'it said nothing'} (exit status {exit_code})"
     return f"{reason}; see {log}"
-
-
-def _returned(run: Run) -> JobReturn:
-    score = json.loads((run.directory / "result.json").read_text())["scores"]["validation"]
-    return JobReturn(
-        overrides=list(run.config.hydra.overrides.task),
-        status=JobStatus.COMPLETED,
-        _return_value=score,
-    )
 
 
 @contextmanager

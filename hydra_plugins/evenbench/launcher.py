@@ -15,9 +15,13 @@ class WorkersLauncher(Launcher):
 
     Args:
         workers: runs at a time; None for ⌊cores/threads⌋.
+    Raises:
+        ValueError: workers below 1.
     """
 
     def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and (not isinstance(workers, int) or workers < 1):
+            raise ValueError(f"workers is {workers}, must be a whole number ≥ 1, or null")
         self.workers = workers
         self.composed: list[DictConfig] | None = None  # by the sweeper, one per job
 

@@ -16,13 +16,12 @@ def seeds(found):
     return [run.record.seed for run in found.runs]
 
 
-def test_runs_lie_anywhere_below_but_not_in_reports(tmp_path):
+def test_runs_lie_anywhere_below(tmp_path):
     write_run(tmp_path / "2", record("idea", 2))
     write_run(tmp_path / "1" / "deep" / "er", record("idea", 1))
-    write_run(tmp_path / "1" / "report", record("idea", 3))
-    write_run(tmp_path / ".hydra", record("idea", 4))
+    write_run(tmp_path / "1" / "report", record("report", 3))  # a variant may be called so
     (tmp_path / "unfinished").mkdir()
-    assert seeds(gather([tmp_path])) == [1, 2]  # in path order
+    assert seeds(gather([tmp_path])) == [1, 3, 2]  # in path order
 
 
 def test_overlapping_paths_are_gathered_once(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.gather import gather
 from analysis.select import group, select
-from tests.analysis.builder import analysed, diverge, grid, pick, record, write_sweep
+from tests.analysis.builder import LRS, analysed, diverge, grid, pick, record, write_sweep
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "statistics_golden.json").read_text())
 
@@ -55,13 +55,14 @@ def test_only_seeds_of_the_other_arm_count(tmp_path):
     assert judged.comparison.seeds == (0, 1)
 
 
-def test_fewest_diverged_runs_come_first(tmp_path):
+@pytest.mark.parametrize("lr", LRS)
+def test_fewest_diverged_runs_come_first(tmp_path, lr):
     records = grid()
-    for run in pick(records, "idea", lr=0.003):
+    for run in pick(records, "idea", lr=lr):
         run["scores"]["validation"] = 0.0
-    diverge(pick(records, "idea", seed=5, lr=0.003)[0])
+    diverge(pick(records, "idea", seed=5, lr=lr)[0])
     [judged] = analysed(write_sweep(tmp_path, records))
-    assert best_lr(judged.comparison.idea) != 0.003
+    assert best_lr(judged.comparison.idea) != lr
 
 
 def test_equally_many_diverged_are_compared_where_both_finished(tmp_path):

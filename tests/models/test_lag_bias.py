@@ -15,7 +15,7 @@ HEADS = 4
 @pytest.fixture
 def mixture() -> ExpMixture:
     torch.manual_seed(0)
-    made = ExpMixture(HEADS, components=8, gamma=1.7)
+    made = ExpMixture(HEADS, 32, components=8, gamma=1.7)
     with torch.no_grad():
         made.logits.normal_()
         made.log_rates.add_(0.5 * torch.randn(HEADS, 8))
@@ -35,7 +35,7 @@ def test_mixture_is_the_log_of_a_weighted_sum_of_exponentials(mixture: ExpMixtur
 
 
 def test_one_component_is_a_straight_line() -> None:
-    made = ExpMixture(HEADS, components=1, gamma=2.0)
+    made = ExpMixture(HEADS, 32, components=1, gamma=2.0)
     lags = torch.arange(50)
     expected = -2.0 * made.log_rates.exp() * lags
     torch.testing.assert_close(made(lags), expected)
@@ -58,15 +58,26 @@ def test_derivatives_agree_with_automatic_differentiation(mixture: ExpMixture) -
         torch.testing.assert_close(curvature[h], second, rtol=1e-8, atol=1e-14)
 
 
-def test_heads_start_different_and_slow_enough_to_learn() -> None:
-    rates = ExpMixture(HEADS).log_rates.exp()
-    for h in range(HEADS - 1):
-        assert not torch.allclose(rates[h], rates[h + 1])
-    assert rates.max() < 1
+@pytest.mark.parametrize("heads", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("components", [1, 2, 8])
+def test_rates_start_different_and_slow_enough_to_learn(heads: int, components: int) -> None:
+    rates = ExpMixture(heads, 32, components=components).log_rates.exp()
+    assert rates.max() < 0.75
+    assert (rates.diff(dim=0) < -1e-4).all()  # from head to head
+    assert (rates.diff(dim=1) > 1e-4).all()  # within a head
+    if components == 1:  # ALiBi's slope s, squashed to s / (1 + s)
+        slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
+        torch.testing.assert_close(rates[:, 0], slopes / (1 + slopes))
+
+
+@pytest.mark.parametrize("kind", [LagTable, ExpMixture])
+def test_float64_stays_float64_and_bfloat16_becomes_float32(kind: type) -> None:
+    assert kind(2, 8).double()(torch.arange(8)).dtype == torch.float64
+    assert kind(2, 8).bfloat16()(torch.arange(8)).dtype == torch.float32
 
 
 def test_mixture_signature_of_planted_parameters() -> None:
-    start, trained = ExpMixture(2, components=4), ExpMixture(2, components=4)
+    start, trained = ExpMixture(2, 32, components=4), ExpMixture(2, 32, components=4)
     with torch.no_grad():
         trained.log_rates += 0.3
         trained.logits[0, 0] = 50.0  # this head uses one component, the other all four
@@ -84,20 +95,20 @@ def test_curvature_stays_positive_where_finite_differences_fail(mixture: ExpMixt
 
 
 def test_table_repeats_its_last_entry_beyond_its_length() -> None:
-    table = LagTable(1, length=3, gamma=2.0)
+    table = LagTable(1, 8, length=3, gamma=2.0)
     with torch.no_grad():
         table.table.copy_(torch.tensor([[1.0, 2.0, 5.0]]))
     seen = table(torch.tensor([0, 1, 2, 3, 99]))
     assert seen.tolist() == [[2.0, 4.0, 10.0, 10.0, 10.0]]
 
 
-@pytest.mark.parametrize("made", [LagTable(3, length=5), ExpMixture(3)])
+@pytest.mark.parametrize("made", [LagTable(3, 5), ExpMixture(3, 5)])
 def test_neutral_is_no_bias_at_all(made: LagTable | ExpMixture) -> None:
     assert made.neutral()(torch.arange(5)).tolist() == [[0.0] * 5] * 3
 
 
 def test_sizes_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="components is 0"):
-        ExpMixture(2, components=0)
+        ExpMixture(2, 32, components=0)
     with pytest.raises(ValueError, match="length is 0"):
-        LagTable(2, length=0)
+        LagTable(2, 32, length=0)

@@ -90,3 +90,4 @@ def test_stays_in_float32_and_takes_bfloat16_tokens() -> None:
     x = torch.randn(1, 8, D)
     assert mixer(x.bfloat16()).dtype == torch.bfloat16
     assert mixer.to(torch.bfloat16).factors()[0].dtype == torch.float32
+    assert mixer.double().factors()[0].dtype == torch.float64

@@ -38,6 +38,19 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
         "underpowered",
         set(),
     ),
+    # without mixing the last token sees itself alone: no training makes up for that
+    "no_mixer": (
+        (
+            "variant=baseline,no_mixer",
+            "seed=range(6)",
+            "lr=0.01",
+            "training.epochs=4",
+            *SMALL[1:3],
+            *SMALL[4:],
+        ),
+        "idea worse (significant)",
+        {"parameter_parity"},
+    ),
     # one configuration under two names: whatever the seeds, the arms are numerically one
     "one_and_the_same": (("variant=baseline,lag_table", "seed=range(2)", *SMALL), "inert", set()),
 }
@@ -64,7 +77,10 @@ def test_ends_in_the_verdict_that_it_must(report: tuple[str, dict]) -> None:
     _, verdict, audits = SWEEPS[name]
     assert bench["comparison"]["verdict"] == verdict
     assert {audit["code"] for audit in bench["audits"]} == audits
-    assert bench["comparison"]["n_pairs"] == 2
+    assert bench["comparison"]["n_pairs"] == (6 if name == "no_mixer" else 2)
+    if name == "no_mixer":
+        assert bench["comparison"]["p_value"] == 2 / 2**6
+        assert said["practical_verdict"] == "hurts"
     if name == "one_and_the_same":
         assert bench["comparison"]["inert_ulps"] == 0
         assert said["practical_verdict"] == "no_effect"

@@ -125,7 +125,7 @@ def test_one_run_alone_and_hydras_own_launcher_give_the_same_bits(
     alone = shell("train.py", "seed=1", f"hydra.run.dir={tmp_path / 'one'}", *SMALL)
     assert alone.returncode == 0, alone.stderr
     basic = shell(
-        *("train.py", "-m", "hydra/launcher=basic", "seed=1,0"),
+        *("train.py", "-m", "hydra/launcher=basic", "variant=idea,baseline", "seed=1"),
         *(f"hydra.sweep.dir={tmp_path / 'basic'}", *SMALL),
     )
     assert basic.returncode == 0, basic.stderr
@@ -150,12 +150,13 @@ def test_a_finished_sweep_is_not_overwritten(sweep: Path, shell: Shell) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
 def test_a_killed_worker_and_a_raising_run_cost_themselves_alone(tmp_path: Path) -> None:
-    """Seven runs; one worker gets SIGKILL, one run cannot make its folder; five records stay."""
+    """Eight runs: one worker gets SIGKILL, one run raises, one has no folder; five records stay."""
     folder = tmp_path / f"sequence/baseline/{HYPER}"
     folder.mkdir(parents=True)
     (folder / "seed=5").write_text("a file where the run's folder belongs")
+    (folder / "seed=4/history.csv").mkdir(parents=True)  # makes the run raise at its end
     command = [
-        *(sys.executable, "train.py", "-m", "seed=range(7)", f"hydra.sweep.dir={tmp_path}"),
+        *(sys.executable, "train.py", "-m", "seed=range(8)", f"hydra.sweep.dir={tmp_path}"),
         *(*SMALL, "training.epochs=10", "track.train=400"),
     ]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
@@ -167,12 +168,14 @@ def test_a_killed_worker_and_a_raising_run_cost_themselves_alone(tmp_path: Path)
         os.kill(writer_of(log), signal.SIGKILL)
         _, said = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert sorted(r["seed"] for r in records(tmp_path).values()) == [0, 1, 3, 4, 6]
+    assert sorted(r["seed"] for r in records(tmp_path).values()) == [0, 1, 3, 6, 7]
     failed = [line for line in said.splitlines() if line.startswith("failed: ")]
-    assert len(failed) == 2
+    assert len(failed) == 3
     assert "seed=2: killed by SIGKILL; see " in failed[0]
-    assert "seed=5: [Errno 17] File exists" in failed[1]
-    assert "2 of 7 runs failed" in said
+    assert "seed=4: IsADirectoryError: " in failed[1]
+    assert "(exit status 1); see " in failed[1]
+    assert "seed=5: [Errno 17] File exists" in failed[2]
+    assert "3 of 8 runs failed" in said
 
 
 def writer_of(log: Path) -> int:
@@ -197,6 +200,7 @@ def writer_of(log: Path) -> int:
         (["-m", "lr=3e-3,0.003"], "two runs of this sweep would be one"),
         (["-m", "optimizer=adamw,sgd"], "listed under tunable"),
         (["-m", "experiment=lag_bias,tensor_mixer"], "experiment cannot be swept"),
+        (["-m", "seed=0,1", "hydra.launcher.workers=-1"], "workers is -1, must be"),
         (["lrr=1"], "lrr is no key of this configuration"),
         (["variant=nonesuch"], "Available options in 'variant': baseline"),
         (["gamma=0"], "gamma must be greater than 0, found 0"),

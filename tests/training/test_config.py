@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import torch
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import names
@@ -32,6 +33,15 @@ MISTAKES = {  # override → what the one line must say
     "tunable=[learning_rate]": "tunable names learning_rate",
     "tunable=[optimizer]": "tunable names optimizer, which must be a key with a number",
     "variant.mixer._target_=os.system": "_target_ os.system is not allowed",
+    "optimizer.algorithm.betas=[{_target_:os.system},1]": "_target_ os.system is not allowed",
+    "optimizer.algorithm.betas=[{_target_:models.network.math.floor},1]": "optimizer.algorithm: ",
+    "+variant.mixer.heads=2": "variant.mixer.heads: Attention takes no heads",
+    "+variant.mixer.bias.context=4": "variant.mixer.bias.context: LagTable takes no context",
+    "+optimizer.algorithm.lr=9": "optimizer.algorithm.lr: AdamW takes no lr",
+    "+optimizer.algorithm.weight_decay=9": "optimizer.algorithm.weight_decay: AdamW takes no",
+    "+variant.signature.note=x": "variant.signature.note is no key",
+    "+variant.signature.criteria.0.valu=1": "variant.signature.criteria.0.valu is no key.*value",
+    "variant.mixer.bias.length=0": "variant.mixer: length is 0",
     "optimizer.algorithm._target_=subprocess.Popen": "_target_ subprocess.Popen is not allowed",
     "variant.mixer.bias._target_=builtins.eval": "_target_ builtins.eval is not allowed",
     "variant.mixer._target_=models.attention.nn.Linear": "lives in torch.nn",
@@ -50,8 +60,6 @@ MISTAKES = {  # override → what the one line must say
 
 @pytest.mark.parametrize("override", MISTAKES)
 def test_a_mistake_is_one_line_that_names_the_key(composed: Compose, override: str) -> None:
-    import torch
-
     if override == "device=cuda" and torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(UserError, match=MISTAKES[override]) as error:
@@ -124,6 +132,7 @@ def test_arms_that_resolve_alike_hash_alike_whatever_their_names(composed: Compo
         ("training.epochs=3", {"training"}),
         ("lr=0.1", set()),  # tunable: part of who the run is, not of how it was set up
         ("gamma=2", set()),
+        ("mechanism_lr_scale=3", set()),
         ("seed=5", set()),
         ("validations_per_epoch=2", set()),  # looking is not training
         ("log_steps=5", set()),
@@ -142,3 +151,24 @@ def test_experiments_name_yamls_that_exist_and_a_baseline_that_they_train() -> N
         variants = raw.hydra.sweeper.params.variant.split(",")
         assert raw.baseline in variants
         assert set(variants) <= set(names("variant"))
+
+
+def test_a_learning_rate_that_is_not_tunable_is_part_of_how_a_run_was_set_up(
+    composed: Compose,
+) -> None:
+    one = config_hashes(composed("tunable=[gamma]", "lr=0.1"))
+    two = config_hashes(composed("tunable=[gamma]", "lr=0.2"))
+    assert {group for group in one if one[group] != two[group]} == {"training"}
+
+
+def test_a_table_shorter_than_the_context_can_be_asked_for(composed: Compose) -> None:
+    _, network, _, _ = build(validated(composed("variant.mixer.bias.length=4")))
+    assert [tuple(b.mixer.bias.table.shape) for b in network.blocks] == [(4, 4), (4, 4)]
+
+
+def test_dropout_draws_alike_in_every_arm(composed: Compose) -> None:
+    draws = []
+    for variant in ("baseline", "tensor_mixer", "no_mixer"):
+        build(validated(composed(f"variant={variant}")))
+        draws.append(torch.rand(3).tolist())
+    assert draws[0] == draws[1] == draws[2]

@@ -71,6 +71,8 @@ def test_saved_bytes_of_a_network_that_can_be_counted() -> None:
     network = torch.nn.Linear(6, 3)
     inputs, targets = torch.randn(5, 6), torch.randn(5, 3)
     assert saved_bytes(network, Toy(), inputs, targets) == 4 * (5 * 6 + 5 * 3)
+    many = torch.randn(1000, 6)
+    assert saved_bytes(network, Toy(), many[:5], targets) == 4 * (5 * 6 + 5 * 3)
 
 
 def test_saved_bytes_grow_with_the_batch(composed: Compose) -> None:
