@@ -13,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from training.config import SCHEMA, config_hashes, identity, validated
-from training.errors import full_hydra_errors, one_line_errors
+from training.errors import full_hydra_errors, one_line_errors, started
 
 
 def run(cfg: DictConfig) -> None:
@@ -30,6 +30,7 @@ def run(cfg: DictConfig) -> None:
         config = validated(cfg)
         record.refuse_overwriting(directory)
         track, network, start, optimizers = build(config)
+    started()
     code = record.code_hashes(track, network)  # now: an edit from here on is not what runs
 
     order = batch_order(config, len(track.train))

@@ -146,6 +146,24 @@ def diverged_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
             )
 
 
+def metric_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """Scores in different units, or with different better ends, cannot be subtracted."""
+    metrics = {
+        f"{run.record.metric.name} ({run.record.metric.better}) in {side.name}"
+        for side in comparison.sides
+        for run in side.arm.runs
+        if run.record.metric != comparison.metric
+    }
+    if metrics:
+        yield Audit(
+            "metric_mismatch",
+            "void",
+            f"Not all runs have the metric {comparison.metric.name} ({comparison.metric.better}): "
+            f"{some(sorted(metrics))}.",
+            "Train both arms with the same version of the track.",
+        )
+
+
 def data_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
     """The arms of a pair were not trained and tested on the same data."""
     if seeds := _unlike(comparison, lambda run: run.record.hashes.data):
@@ -230,6 +248,7 @@ AUDITS: tuple[Check, ...] = (
     duplicate_run,
     unreadable_record,
     diverged_run,
+    metric_mismatch,
     data_mismatch,
     order_mismatch,
     out_of_reach,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -15,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 Hyper = tuple[tuple[str, float], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
 Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
+
+OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 # how a damaged or hostile archive shows itself
 _DAMAGED = (
@@ -108,8 +112,13 @@ class Criterion(_Part):
     """One prediction that training could refute: `metric op value`."""
 
     metric: str
-    op: str
+    op: Literal["<", "<=", ">", ">="]
     value: float
+
+    def holds(self, observed: Mapping[str, float | None]) -> bool:
+        """Whether it is what was observed; what was not observed does not hold."""
+        seen = observed.get(self.metric)
+        return seen is not None and OPERATORS[self.op](seen, self.value)
 
 
 class Signature(_Part):
@@ -120,6 +129,11 @@ class Signature(_Part):
     observed: dict[str, float | None]
     confirmed: bool
     by_construction: dict[str, str] = {}  # observed values that had to hold, and why: no evidence
+
+    @property
+    def holds(self) -> bool:
+        """Whether every criterion does: judged here, from the record's own prediction."""
+        return bool(self.criteria) and all(each.holds(self.observed) for each in self.criteria)
 
 
 class ConfigHashes(_Part):

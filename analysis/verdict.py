@@ -34,7 +34,7 @@ class Judged:
     def signature_confirmed(self) -> int:
         """Models of the idea's selected configuration whose signature is confirmed."""
         signatures = [run.record.signature for run in self.comparison.idea.selected.values()]
-        return sum(signature is not None and signature.confirmed for signature in signatures)
+        return sum(signature is not None and signature.holds for signature in signatures)
 
     @property
     def mechanism_ok(self) -> bool:

@@ -38,7 +38,7 @@ def read_csv(path: str, column: str | None) -> np.ndarray:
         raise ValueError(f"csv is {path}, no such file")
     try:
         frame = pd.read_csv(path)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, OSError) as error:
         raise ValueError(f"csv is {path}, not readable as CSV: {error}") from error
     if column is None or column not in frame:
         raise ValueError(f"column is {column}, must be one of {path}: {', '.join(frame.columns)}")
@@ -100,10 +100,11 @@ class Series(Forecasting):
         series = load(name) if csv is None else read_csv(csv, column)
         first = round(len(series) * (1 - validation - test))
         second = round(len(series) * (1 - test))
-        bounds = [(0, first), (first, second), (second, len(series))]
-        scale = series[:first].std() if first else 0.0
-        if not scale > 0:
-            raise ValueError("the training part of the series is constant: nothing to forecast")
+        bounds = {
+            "train": (0, first),
+            "validation": (first, second),
+            "test": (second, len(series)),
+        }
 
         def starts(part: str, begin: int, end: int) -> np.ndarray:
             """Where the windows of a stretch begin; each holds a context and a horizon."""
@@ -120,15 +121,22 @@ class Series(Forecasting):
             target = begin[:, None] + context + steps
             source = begin[:, None] + context - lag + steps % lag
             kept = source.min(1) >= 0  # the season before the series began is not known
-            difference = (series[target] - series[source])[kept] / scale
+            difference = (series[target[kept]] - series[source[kept]]) / scale
             return float(np.square(difference).mean()) if kept.any() else float("nan")
 
+        begins = {part: starts(part, *bound) for part, bound in bounds.items()}
+        with np.errstate(over="ignore"):
+            scale = series[:first].std()
+        if not 0 < scale < np.inf:
+            raise ValueError(
+                f"the training part of the series has standard deviation {scale}, must be a "
+                f"finite number > 0 to forecast anything"
+            )
         parts: list[np.ndarray] = []
         references: dict[str, dict[str, float]] = {"persistence_mse": {}}
         if period is not None:
             references["seasonal_naive_mse"] = {}
-        for part, bound in zip(("train", "validation", "test"), bounds, strict=True):
-            begin = starts(part, *bound)
+        for part, begin in begins.items():
             windows = series[begin[:, None] + np.arange(context + horizon)] / scale
             parts.append(windows - windows[:, context - 1 : context])
             if part != "train":

@@ -75,6 +75,11 @@ def build_network(config: Config, track: Track) -> Network:
         mixer=factory("variant.mixer", config.variant.mixer),
         **config.model.model_dump(),
     )
+    inputs = track.train.inputs[:2]
+    with torch.no_grad():
+        found, expected = network(inputs).shape, (*inputs.shape[:2], track.out_features)
+    if found != expected:
+        raise UserError(f"variant.mixer: the network gives {tuple(found)}, must give {expected}")
     if track.requires_causal and not all(mixer.causal for mixer in network.mixers):
         raise UserError("the track requires a causal mixer, and this variant's is not causal")
     initialise(network, lambda name: torch_stream(config.seed, "initialisation", name))

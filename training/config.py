@@ -101,6 +101,8 @@ def validated(cfg: DictConfig) -> Config:
     except ValidationError as error:
         raise UserError("; ".join(_sentence(e, container) for e in error.errors())) from None
     for key in config.tunable:
+        if key == "seed" or config.tunable.count(key) > 1:
+            raise UserError(f"tunable names {key}: must name each key once, and never the seed")
         value = OmegaConf.select(cfg, key)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise UserError(f"tunable names {key}, which must be a key with a number, not {value}")

@@ -8,9 +8,11 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 
 class UserError(Exception):
@@ -25,19 +27,36 @@ def full_hydra_errors() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
 
+_started = False
+
+
+def started() -> None:
+    """From here on, what goes wrong is no longer a matter of what was typed, or of the YAMLs."""
+    global _started
+    _started = True
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn a user's mistake, ours or Hydra's to find, into one line on stderr and exit status 2."""
     try:
         yield
-    except (UserError, HydraException, OmegaConfBaseException) as error:
-        if TRACEBACK:
+    except (UserError, HydraException, OmegaConfBaseException, YAMLError) as error:
+        _tell(error)
+    except (ValueError, OSError) as error:  # while composing: of Hydra's own, or a folder's
+        if _started:
             raise
-        print(f"error: {readable(error)}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _tell(error)
     except KeyboardInterrupt:
         print("interrupted; what had finished is kept", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def _tell(error: Exception) -> NoReturn:
+    if TRACEBACK:
+        raise error
+    print(f"error: {readable(error)}", file=sys.stderr)
+    raise SystemExit(2) from None
 
 
 def readable(error: Exception) -> str:

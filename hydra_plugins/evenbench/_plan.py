@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from hydra_plugins.evenbench import _processes
 from training.config import SCHEMA, Config, digest, identity, run_name, validated
-from training.errors import UserError
+from training.errors import UserError, started
 from training.files import write_json
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ def plan(configs: list[DictConfig], overrides: Sequence[Sequence[str]], director
         )
     _buildable(checked)
     write_json(directory / "plan.json", {"schema": SCHEMA, "runs": runs})
+    started()
 
 
 def _buildable(configs: list[Config]) -> None:
@@ -69,10 +70,12 @@ def _check(configs: list[Config], connection: Connection) -> None:
     """Send the first thing that cannot be built, in words; None where all can."""
     from training.build import build
 
-    try:
-        for config in configs:
+    for config in configs:
+        try:
             build(config)
-    except UserError as error:
-        connection.send(str(error))
-    else:
-        connection.send(None)
+        except UserError as error:
+            return connection.send(str(error))
+        except Exception as error:  # whatever a mechanism's own code raises, before it costs a run
+            mixer = config.variant.mixer.get("_target_")
+            return connection.send(f"{mixer}: {type(error).__name__}: {error}")
+    return connection.send(None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
 import sys
+import threading
 import types
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
@@ -50,7 +50,12 @@ def start(target: Callable[..., None], arguments: tuple[Any, ...]) -> ForkServer
 
 def _child(target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    if sys.platform == "linux":  # die when the server does, and it dies with the parent
-        PR_SET_PDEATHSIG = 1
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
     target(*arguments)
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

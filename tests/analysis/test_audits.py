@@ -202,6 +202,15 @@ def test_trap_diverged_run(tmp_path, records):
     assert (judged.verdict, judged.system_verdict) == ("invalid", "invalid")
 
 
+def test_trap_metric_mismatch(tmp_path, records):
+    pick(records, "idea", seed=5)[0]["metric"]["name"] = "mae"
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "metric_mismatch")
+    assert severity == "void"
+    assert "mae (lower is better) in idea" in message
+    assert judged.verdict == "invalid"
+
+
 def test_trap_data_mismatch(tmp_path, records):
     pick(records, "idea", seed=5)[0]["hashes"]["data"] = "other"
     [judged] = analysed(write_sweep(tmp_path, records))

@@ -77,6 +77,20 @@ def test_equally_many_diverged_are_compared_where_both_finished(tmp_path):
     assert [candidate.diverged for candidate in chosen.candidates] == [1, 1]
 
 
+def test_where_a_discarded_candidate_diverged_the_others_still_count(tmp_path):
+    scores = {0.003: (0.1, 0.9), 0.006: (0.2, 0.2), 0.0015: (0.0, 0.0)}
+    records = [
+        record("idea", seed, lr, validation=score)
+        for lr, by_seed in scores.items()
+        for seed, score in enumerate(by_seed)
+    ]
+    diverge(pick(records, "idea", seed=1, lr=0.0015)[0])
+    [arm] = arms_of(tmp_path, records).values()
+    chosen = select(arm, {0, 1}, "min")
+    assert chosen.compared == (0, 1)
+    assert chosen.best.config["lr"] == 0.006
+
+
 def test_direction(tmp_path):
     records = [record("idea", 0, lr, validation=lr) for lr in (0.1, 0.2, 0.3)]
     [arm] = arms_of(tmp_path, records).values()

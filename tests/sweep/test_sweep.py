@@ -203,6 +203,8 @@ def writer_of(log: Path) -> int:
         (["-m", "seed=0,1", "hydra.launcher.workers=-1"], "workers is -1, must be"),
         (["lrr=1"], "lrr is no key of this configuration"),
         (["variant=nonesuch"], "Available options in 'variant': baseline"),
+        (["variant=null"], "Config group override must be a string"),
+        (["--config-dir", "{broken}", "variant=broken"], "broken.yaml"),
         (["gamma=0"], "gamma must be greater than 0, found 0"),
         (["seed=range(8"], "seed=range(8 is no override"),
     ],
@@ -210,6 +212,9 @@ def writer_of(log: Path) -> int:
 def test_a_mistake_trains_nothing_and_is_told_in_one_line(
     shell: Shell, tmp_path: Path, arguments: list[str], says: str
 ) -> None:
+    (tmp_path / "variant").mkdir()
+    (tmp_path / "variant/broken.yaml").write_text("mixer: {_target_: models.attention.Attention")
+    arguments = [argument.format(broken=tmp_path) for argument in arguments]
     folders = [f"hydra.sweep.dir={tmp_path}", f"hydra.run.dir={tmp_path}"]
     done = shell("train.py", *arguments, *folders)
     assert done.returncode == 2
@@ -217,3 +222,39 @@ def test_a_mistake_trains_nothing_and_is_told_in_one_line(
     assert len(done.stderr.strip().splitlines()) == 1
     assert not records(tmp_path)
     assert not (tmp_path / "plan.json").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for arguments in (
+        ["-m", f"hydra.sweep.dir={tmp_path}/file/x"],
+        [f"hydra.run.dir={tmp_path}/file/x"],
+    ):
+        done = shell("train.py", *arguments, *SMALL)
+        assert done.returncode == 2
+        assert "Not a directory" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_no_run_outlives_its_sweep(tmp_path: Path, sent: signal.Signals) -> None:
+    command = [
+        *(sys.executable, "train.py", "-m", "seed=0,1", f"hydra.sweep.dir={tmp_path}"),
+        *(*SMALL, "training.epochs=1000"),
+    ]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        log = tmp_path / f"sequence/baseline/{HYPER}/seed=0/run.log"
+        deadline = time.monotonic() + 120
+        while not (log.exists() and "epoch 1" in log.read_text()):
+            assert time.monotonic() < deadline, "the run never started"
+            time.sleep(0.02)
+        worker = writer_of(log)
+        process.send_signal(sent)
+        _, said = process.communicate(timeout=60)
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{worker}").exists():
+            assert time.monotonic() < deadline, "the worker outlived its sweep"
+            time.sleep(0.02)
+    assert "Traceback" not in said
+    assert not records(tmp_path)

@@ -95,6 +95,7 @@ def test_a_users_mistakes_are_named(tmp_path: Path) -> None:
     holes = np.sin(np.arange(200.0))
     holes[7] = np.nan
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("y\n")
     (tmp_path / "words.csv").write_text("y\n" + "1\n" * 100 + "many\n" + "2\n" * 100)
     mistakes = {
         "no such file": {"csv": str(tmp_path / "none.csv"), "column": "y"},
@@ -108,9 +109,20 @@ def test_a_users_mistakes_are_named(tmp_path: Path) -> None:
             "csv": write(tmp_path / "t.csv", np.arange(100.0)),
             "column": "y",
         },
-        "is constant": {"csv": write(tmp_path / "c.csv", np.ones(300)), "column": "y"},
+        "train part has 0 values": {"csv": str(tmp_path / "header.csv"), "column": "y"},
+        "standard deviation inf": {
+            "csv": write(tmp_path / "b.csv", 1e300 * np.sin(np.arange(300.0))),
+            "column": "y",
+        },
+        "standard deviation 0": {"csv": write(tmp_path / "c.csv", np.ones(300)), "column": "y"},
         "sum below 1": {"validation": 0.6, "test": 0.6},
     }
     for message, arguments in mistakes.items():
         with pytest.raises(ValueError, match=message):
             Series(RNG, **arguments)
+
+
+def test_a_season_longer_than_the_series_has_no_score(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.csv", np.sin(np.arange(300.0)))
+    track = Series(RNG, csv=path, column="y", context=12, horizon=3, period=10_000)
+    assert np.isnan(track.references["seasonal_naive_mse"]["test"])
