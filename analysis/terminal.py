@@ -82,11 +82,11 @@ def _show_comparison(console: Console, judged: Judged) -> None:
 
 
 def _arms_table(title: str, metric: str) -> Table:
-    table = Table(title=plain(title, "bold"), title_justify="left", box=SIMPLE)
+    table = Table(title=plain(title, "bold"), title_justify="left", box=SIMPLE, pad_edge=False)
     for heading in ("arm", "best hyper"):
         table.add_column(heading, overflow="fold")  # a name is shown whole
-    for heading in (f"test {metric} ± std", "validation", "tried", "parameters"):
-        table.add_column(plain(heading), justify="right")
+    for heading in (f"test {metric} ± std", "validation", "tried", "params"):
+        table.add_column(plain(heading), justify="right", no_wrap=True)
     return table
 
 

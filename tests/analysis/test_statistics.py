@@ -114,6 +114,7 @@ def test_sign_flip_is_exact_at_twenty_pairs_and_drawn_above():
     flips = 1 - 2 * ((np.arange(2**21)[:, None] >> np.arange(21)) & 1).astype(np.int8)
     exact = (np.abs(flips @ d) >= abs(d.sum()) - 1e-12).mean()
     assert 0.01 < exact < 0.99
+    assert drawn != exact
     assert drawn == pytest.approx(exact, abs=4 * np.sqrt(exact / 100_000))
     assert statistics.sign_flip_p(np.random.default_rng(0).permutation(d)) == drawn
     assert statistics.sign_flip_p(-d) == drawn
