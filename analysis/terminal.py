@@ -82,7 +82,13 @@ def _show_comparison(console: Console, judged: Judged) -> None:
 
 
 def _arms_table(title: str, metric: str) -> Table:
-    table = Table(title=plain(title, "bold"), title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(
+        title=plain(title, "bold"),
+        title_justify="left",
+        box=SIMPLE,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for heading in ("arm", "best hyper"):
         table.add_column(heading, overflow="fold")  # a name is shown whole
     for heading in (f"test {metric} ± std", "validation", "tried", "params"):
@@ -98,7 +104,7 @@ def _add_arm(table: Table, name: str, chosen: Selection, scores: ArrayLike) -> N
     ]
     table.add_row(
         plain(name),
-        plain(hyper_text({key: best.config[key] for key in swept} or best.config)),
+        Text("\n").join(plain(hyper_text({key: best.config[key]})) for key in swept or best.config),
         f"{number(mean)} ± {number(std, 2)}",
         number(mean_std(best.validation)[0]),
         str(len(chosen.candidates)),
