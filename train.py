@@ -46,7 +46,8 @@ def run(cfg: DictConfig) -> None:
             "schema": SCHEMA,
             **identity(cfg, context.runtime.choices),
             "baseline": config.baseline,
-            "metric": {"name": track.metric, "direction": track.direction},
+            "metric": {"name": track.metric, "direction": track.directions[track.metric]},
+            "analysis": config.analysis.model_dump(),
             **measured,
             "budget": {
                 "epochs": config.training.epochs,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tracks.track import Split, Track
+from tracks.track import Direction, Split, Track
 
 
 class Forecasting(Track):
@@ -21,7 +21,7 @@ class Forecasting(Track):
     """
 
     metric: ClassVar[str] = "mse"
-    direction: ClassVar[Literal["min", "max"]] = "min"
+    directions: ClassVar[Mapping[str, Direction]] = {"mse": "min", "mae": "min"}
 
     def __init__(
         self,

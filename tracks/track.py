@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
+
+
+Direction = Literal["min", "max"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Track(ABC):
 
     given: ClassVar[frozenset[str]] = frozenset({"rng"})  # no key of its YAML
     metric: ClassVar[str]  # the primary score, a mean over examples
-    direction: ClassVar[Literal["min", "max"]]  # which way the metric is better
+    directions: ClassVar[Mapping[str, Direction]]  # which way each of `scores` is better
     requires_causal: ClassVar[bool] = False  # must a token's output depend on no later token?
 
     def __init__(

@@ -60,7 +60,7 @@ def build_track(config: Config) -> Track:
 
 
 def build_network(config: Config, track: Track) -> Network:
-    """The network for a track, its parameters drawn from the stream `initialisation`.
+    """The network for a track, its parameters drawn from the variant's `initial_stream`.
 
     Raises:
         UserError: the variant's or model's YAML has a key or value that its class refuses, or the
@@ -82,7 +82,7 @@ def build_network(config: Config, track: Track) -> Network:
         raise UserError(f"variant.mixer: the network gives {tuple(found)}, must give {expected}")
     if track.requires_causal and not all(mixer.causal for mixer in network.mixers):
         raise UserError("the track requires a causal mixer, and this variant's is not causal")
-    initialise(network, lambda name: torch_stream(config.seed, "initialisation", name))
+    initialise(network, lambda name: torch_stream(config.seed, config.variant.initial_stream, name))
     if config.variant.frozen:
         for mechanism in mechanisms(network).values():
             mechanism.requires_grad_(False)

@@ -45,6 +45,7 @@ class Variant(Section):
     mixer: Node
     frozen: bool
     signature: Signature | None
+    initial_stream: str = "initialisation"  # random stream of the start values
 
 
 class OptimizerConfig(Section):
@@ -68,6 +69,12 @@ class Training(Section):
     batch_size: Count
 
 
+class Analysis(Section):
+    alpha: Annotated[float, Field(gt=0, le=0.5)]
+    margin_pct: Positive
+    family: Literal["all", "track"]
+
+
 class Config(Section):
     """The whole configuration of one run (without Hydra's own part)."""
 
@@ -81,6 +88,7 @@ class Config(Section):
     mechanism_lr_scale: NotNegative
     tunable: list[str]
     baseline: str | None
+    analysis: Analysis
     training: Training
     device: Literal["auto", "cpu", "cuda"]
     threads: Count
@@ -169,7 +177,7 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 def config_hashes(cfg: DictConfig) -> dict[str, str]:
     """SHA-256 over what each group resolves to, the tunable keys' values left out.
 
-    Learning rates count as training's. Two runs with equal hashes and equal hyper were set up
+    Learning rates count as training's; what is predicted of a variant changes no run of it. Two runs with equal hashes and equal hyper were set up
     alike, whatever their YAMLs are called.
     """
     masked = cfg.copy()
@@ -178,6 +186,7 @@ def config_hashes(cfg: DictConfig) -> dict[str, str]:
         OmegaConf.update(masked, key, f"tunable:{key}")
     task = resolved(masked)
     task["training"] |= {key: task[key] for key in ("lr", "mechanism_lr_scale")}
+    del task["variant"]["signature"]
     groups = ("track", "variant", "model", "optimizer", "training")
     return {group: digest(task[group]) for group in groups}
 

@@ -38,11 +38,12 @@ def measure(
     """
     means = {n: {"validation": mean(validation[n]), "test": mean(test[n])} for n in test}
     primary = means.pop(track.metric, {"validation": math.nan, "test": math.nan})
+    secondary = {name: {**means[name], "direction": track.directions[name]} for name in means}
     finished = all(map(math.isfinite, primary.values()))
     return {
         "status": "finished" if finished else "diverged",
         "scores": primary,
-        "secondary": means | track.references,
+        "secondary": secondary | track.references,
         "probes": {
             "reach": reach(network, track) if finished else None,
             "ablation": ablation(network, track, primary["test"]) if finished else None,

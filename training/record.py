@@ -40,9 +40,13 @@ def data_hash(track: Track) -> str:
 
 
 def init_hashes(start: Network) -> dict[str, str]:
-    """Of every parameter outside the mechanism, before training."""
+    """Of every parameter outside the mechanism, before training: `64×8:` and a hash."""
     own = mechanism_parameters(start)
-    return {name: sha256(p)[:16] for name, p in start.named_parameters() if name not in own}
+    return {
+        name: f"{'×'.join(map(str, p.shape))}:{sha256(p)[:16]}"
+        for name, p in start.named_parameters()
+        if name not in own
+    }
 
 
 def code_hashes(track: Track, network: Network) -> dict[str, str]:
