@@ -1,6 +1,8 @@
 """From a sweep's run records to a verdict: `python analyze.py [SWEEP …]`.
 
 gather → select on validation → compare → audit and judge → report.json, and a table.
+With a report instead of a sweep: the verdict that its own numbers allow. With --plan: what a sweep
+would have to be.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from analysis.arguments import parse
 from analysis.errors import AnalysisError
 from analysis.gather import gather, newest_sweep
 from analysis.select import group
@@ -22,69 +24,66 @@ from analysis.text import printable
 SWEEPS = Path("multirun")  # where `train.py -m` leaves them
 
 
-class Parser(argparse.ArgumentParser):
-    """Tells a mistake in one line, as everything else here is told."""
-
-    def error(self, message: str) -> NoReturn:
-        raise AnalysisError(f"{message}; --help lists the arguments")
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; raises `AnalysisError` if it is wrong."""
-    parser = Parser(
-        prog="analyze.py", description="Compare the arms of one or more sweeps, and give a verdict."
-    )
-    parser.add_argument(
-        "paths",
-        nargs="*",
-        type=Path,
-        metavar="SWEEP",
-        help="sweeps, or folders of sweeps, which are pooled; the newest in ./multirun if none",
-    )
-    parser.add_argument(
-        "--baseline", metavar="NAME", help="the arm to compare with, whatever the records say"
-    )
-    parser.add_argument(
-        "--alpha", type=_level, default=0.05, help="level of all comparisons together (0.05)"
-    )
-    parser.add_argument(
-        "--partial",
-        action="store_true",
-        help="judge what is there, though planned runs are missing",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where report.json goes (SWEEP/report)"
-    )
-    return parser.parse_args(arguments)
-
-
-def analyze(arguments: Sequence[str]) -> None:
-    """The whole analysis; raises `AnalysisError` for what the user can put right."""
+def analyze(arguments: Sequence[str]) -> int:
+    """The whole analysis; the exit status. Raises `AnalysisError` for what the user can mend."""
     asked = parse(arguments)
     paths = asked.paths or [newest_sweep(SWEEPS)]
+    if any(path.is_file() for path in paths):
+        return rejudge(paths, asked)
     found = gather(paths)
-    arms = group(found.runs)
 
-    from analysis import report, terminal  # these take a while to import
-    from analysis.audits import Rules
+    from analysis import planning, report, terminal  # these take a while to import
     from analysis.compare import compare, match
+    from analysis.rules import agreed, judged_by
     from analysis.verdict import judge
 
+    found.runs = judged_by(found.runs, asked.metric)
+    rules = agreed(
+        found.runs, asked.alpha, asked.margin_pct, asked.family, asked.partial, asked.tuning_seeds
+    )
+    arms = group(found.runs)
+    if asked.plan:
+        terminal.show_plan(
+            planning.plan(arms, asked.baseline, rules, asked.effect_pct, asked.comparisons)
+        )
+        return 0
     try:
         pairs, absent = match(arms, found.planned, asked.baseline)
     except AnalysisError:
         terminal.show_arms(arms)
         raise
-    comparisons = compare(pairs, found, asked.alpha)
-    judged = judge(comparisons, Rules(asked.alpha, asked.partial))
+    judged = judge(compare(pairs, found, rules), rules)
+    shown = terminal.only(judged, asked.only)
 
     named = [] if asked.paths else [str(path) for path in paths]
     command = shlex.join(["python", "analyze.py", *arguments, *named])
     path = report.write(
         report.build(judged, absent, command), asked.out or common(paths) / "report"
     )
-    terminal.show(judged, absent)
+    terminal.show(shown, absent, hidden=len(judged) - len(shown))
     print(printable(f"report: {path}"))
+    return int(asked.strict and any(each.is_void for each in judged))
+
+
+def rejudge(paths: Sequence[Path], asked: argparse.Namespace) -> int:
+    """Judge an earlier report again, from the per-seed scores in it; the exit status."""
+    if len(paths) > 1:
+        raise AnalysisError("a report is judged by itself: name one report.json, or sweeps only")
+    for option in ("only", "partial", "tuning_seeds", "baseline", "metric", "plan", "family"):
+        if getattr(asked, option):
+            name = option.replace("_", "-")
+            raise AnalysisError(f"--{name} needs the runs themselves, not a report of them")
+
+    from analysis import earlier, report, terminal
+    from analysis.rules import Rules
+
+    defaults = Rules()
+    rules = Rules(asked.alpha or defaults.alpha, asked.margin_pct or defaults.margin_pct)
+    rejudged = earlier.rejudge(earlier.read(paths[0]), rules)
+    terminal.show_rejudged(rejudged)
+    if asked.out:
+        print(printable(f"report: {report.write(earlier.as_json(rejudged), asked.out)}"))
+    return int(asked.strict and any(each.is_void for each in rejudged))
 
 
 def common(paths: Sequence[Path]) -> Path:
@@ -97,7 +96,7 @@ def common(paths: Sequence[Path]) -> Path:
 def main(arguments: Sequence[str]) -> int:
     """Run the analysis; the exit status: 2 for what the user can put right."""
     try:
-        analyze(arguments)
+        status = analyze(arguments)
         sys.stdout.flush()
     except AnalysisError as error:
         print(printable(f"analyze.py: {error}"), file=sys.stderr)
@@ -107,17 +106,7 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader, such as head, has gone: so is all of stdout
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    return 0
-
-
-def _level(text: str) -> float:
-    try:
-        level = float(text)
-    except ValueError:
-        level = -1.0
-    if not 0 < level <= 0.5:
-        raise argparse.ArgumentTypeError(f"{text} is no level: a number above 0, at most 0.5")
-    return level
+    return status
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,9 +12,8 @@ from analysis import statistics
 from analysis.errors import AnalysisError
 from analysis.gather import Gathered
 from analysis.record import Identity, Metric, PlannedRun, Run, Unreadable, read_examples
+from analysis.rules import Rules
 from analysis.select import Arm, Selection, select
-
-MARGIN_PCT = 1.0  # of the baseline's mean: differences inside it are declared negligible
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,18 @@ class Effect:
     p_min: float
     delta_mean: float | None = None
     p_value: float | None = None
-    ci: tuple[float, float] | None = None
+    p_selection_aware: float | None = None
+    ci: statistics.Interval | None = None
+    ci_signflip: statistics.Interval | None = None
     dz: float | None = None
+    hedges_g: float | None = None
+    prob_improvement: float | None = None
+    prob_improvement_ci: statistics.Interval | None = None
+    pairing_rho: float | None = None
     mde: float | None = None
     mde_rel_pct: float | None = None
     margin: float | None = None
+    seeds_needed: int | None = None  # to find an effect of the margin's size
     p_equivalence: float | None = None
     inert_ulps: float | None = None
 
@@ -72,6 +78,7 @@ class Comparison:
     family_size: int  # comparisons judged together
     planned: int  # runs that the sweeps' plans hold for these arms; 0 without a plan
     missing: tuple[PlannedRun, ...]  # of these, the ones that left no record
+    unplanned: tuple[Run, ...]  # runs that stand in none of the plans, where there is a plan
     unreadable: tuple[str, ...]  # path and reason of files that could not be used
 
     @property
@@ -121,11 +128,8 @@ def match(
     return pairs, absent
 
 
-def compare(pairs: Sequence[tuple[Arm, Arm]], found: Gathered, alpha: float) -> list[Comparison]:
-    """Select each arm's hyper, pair the runs by seed and measure the effect.
-
-    `alpha` is the level of all comparisons together.
-    """
+def compare(pairs: Sequence[tuple[Arm, Arm]], found: Gathered, rules: Rules) -> list[Comparison]:
+    """Select each arm's hyper, pair the runs by seed and measure the effect."""
     recorded = {run.record.identity for run in found.runs}
     planned: dict[tuple[str, str], dict[Identity, PlannedRun]] = {}
     for run in found.planned:
@@ -133,51 +137,71 @@ def compare(pairs: Sequence[tuple[Arm, Arm]], found: Gathered, alpha: float) -> 
 
     comparisons = []
     for baseline, idea in pairs:
-        metric = baseline.runs[0].record.metric
-        selections = (
-            select(baseline, idea.seeds, metric.direction),
-            select(idea, baseline.seeds, metric.direction),
+        metric = baseline.runs[0].metric
+        selections = tuple(
+            select(arm, other.seeds & (rules.tuning_seeds or other.seeds), metric.direction)
+            for arm, other in ((baseline, idea), (idea, baseline))
         )
-        seeds = sorted(set.intersection(*(set(chosen.best.runs) for chosen in selections)))
-        sides = [
+        both = set.intersection(*(set(chosen.best.runs) for chosen in selections))
+        seeds = sorted(both - rules.tuning_seeds)
+        one, other = (
             Side(arm, chosen, tuple(chosen.best.runs[seed] for seed in seeds))
             for arm, chosen in zip((baseline, idea), selections, strict=True)
-        ]
-        due = [
-            run
+        )
+        size = sum(rules.family == "all" or each.track == idea.track for _, each in pairs)
+        due = {
+            identity: run
             for arm in (baseline, idea)
-            for run in planned.get((arm.track, arm.variant), {}).values()
-        ]
-        ulps, problems = _ulps_apart(*sides)
-        effect = _measure(sides[0], sides[1], metric, alpha / len(pairs), ulps)
+            for identity, run in planned.get((arm.track, arm.variant), {}).items()
+        }
+        ulps, problems = _ulps_apart(one, other)
+        effect = measure(one.scores, other.scores, metric.direction, rules, size)
+        if effect.delta_mean is not None:
+            aware = _selection_aware_p(one, other, metric.direction, rules)
+            effect = replace(effect, inert_ulps=ulps, p_selection_aware=aware)
         comparisons.append(
             Comparison(
                 track=idea.track,
                 metric=metric,
-                baseline=sides[0],
-                idea=sides[1],
+                baseline=one,
+                idea=other,
                 seeds=tuple(seeds),
                 effect=effect,
-                family_size=len(pairs),
+                family_size=size,
                 planned=len(due),
-                missing=tuple(run for run in due if run.identity not in recorded),
+                missing=tuple(run for identity, run in due.items() if identity not in recorded),
+                unplanned=tuple(
+                    run
+                    for arm in (baseline, idea)
+                    for run in arm.runs
+                    if found.planned and run.record.identity not in due
+                ),
                 unreadable=(*found.unreadable, *problems),
             )
         )
     return comparisons
 
 
-def _measure(
-    baseline: Side, idea: Side, metric: Metric, alpha: float, inert_ulps: float | None
+def measure(
+    baseline: statistics.Array,
+    idea: statistics.Array,
+    direction: statistics.Direction,
+    rules: Rules,
+    comparisons: int,
 ) -> Effect:
-    """All statistics at level `alpha`."""
-    d = idea.scores - baseline.scores
-    counts, p_min = statistics.count_wins(d, metric.direction), statistics.smallest_p(d)
+    """All statistics of two arms' test scores, (pairs,) each in seed order.
+
+    `comparisons`: how many there are in the family.
+    """
+    d = idea - baseline
+    counts, p_min = statistics.count_wins(d, direction), statistics.smallest_p(d)
     if d.size == 0 or not np.isfinite(d).all():
         return Effect(d, counts, p_min)
-    level = abs(float(baseline.scores.mean()))
-    margin = level * MARGIN_PCT / 100
-    mde = statistics.minimal_detectable_effect(d, alpha)
+    level = abs(float(baseline.mean()))
+    margin = level * rules.margin_pct / 100
+    mde = statistics.minimal_detectable_effect(d, rules.alpha / comparisons)
+    sd = statistics.spread(d)
+    improved, improved_ci = statistics.probability_of_improvement(counts)
     return Effect(
         d,
         counts,
@@ -185,13 +209,51 @@ def _measure(
         delta_mean=float(d.mean()),
         p_value=statistics.sign_flip_p(d),
         ci=statistics.t_interval(d),
+        ci_signflip=statistics.sign_flip_interval(d),
         dz=statistics.standardised_mean(d),
+        hedges_g=statistics.hedges_g(d),
+        prob_improvement=improved,
+        prob_improvement_ci=improved_ci,
+        pairing_rho=statistics.pairing_correlation(baseline, idea),
         mde=mde,
         mde_rel_pct=None if mde is None or level == 0 else 100 * mde / level,
         margin=margin,
+        seeds_needed=statistics.seeds_needed(margin, sd, comparisons, rules.alpha)
+        if sd and margin
+        else None,
         p_equivalence=statistics.equivalence_p(d, margin),
-        inert_ulps=inert_ulps,
     )
+
+
+def _selection_aware_p(
+    baseline: Side, idea: Side, direction: statistics.Direction, rules: Rules
+) -> float | None:
+    """p with the selection redone inside every flip.
+
+    None where that cannot be done: the grids differ, a configuration lacks a seed of the pairs, or
+    a chosen one diverged in the other arm; and where other seeds chose, as it needs no correction.
+    """
+    seeds = [run.record.seed for run in baseline.paired]
+    grids = baseline.arm.grid, idea.arm.grid
+    if rules.tuning_seeds or set(grids[0]) != set(grids[1]):
+        return None
+    if any(seed not in by_seed for grid in grids for by_seed in grid.values() for seed in seeds):
+        return None
+    usable = [
+        hyper
+        for hyper in sorted(grids[0])
+        if not any(grid[hyper][seed].diverged for grid in grids for seed in seeds)
+    ]
+    if not {baseline.selection.best.hyper, idea.selection.best.hyper} <= set(usable):
+        return None
+    arms = [
+        statistics.Tuned(
+            np.array([[grid[hyper][seed].validation for hyper in usable] for seed in seeds]),
+            np.array([[grid[hyper][seed].test for hyper in usable] for seed in seeds]),
+        )
+        for grid in grids
+    ]
+    return statistics.selection_aware_p(arms[0], arms[1], direction)
 
 
 def _ulps_apart(baseline: Side, idea: Side) -> tuple[float | None, list[str]]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
-from analysis.compare import MARGIN_PCT, Side
+from analysis.compare import Side
 from analysis.statistics import EXACT_UP_TO, POWER
 from analysis.text import hyper_text, interval, number, seed_list
 from analysis.verdict import Judged
-
-NOT_AUDITED = (
-    "Not compared between the arms: their grids, training budgets, FLOPs, memory, initial values, "
-    "code and environment."
-)
 
 
 def arm_sentence(judged: Judged, side: Side, mean: float | None, std: float | None) -> str:
@@ -39,12 +35,28 @@ def verdict_sentence(judged: Judged, means: tuple[float | None, float | None]) -
             f"On track {comparison.track} over {len(comparison.seeds)} paired seeds, the mean test "
             f"{comparison.metric.name} ({comparison.metric.better}) is {number(means[1], 6)} for "
             f"{comparison.idea.name} and {number(means[0], 6)} for {comparison.baseline.name}: "
-            f"a difference of {number(effect.delta_mean)}, 95 % interval {interval(effect.ci)}, "
+            f"a difference of {number(effect.delta_mean)}{_relative(effect.delta_mean, means[0])}, "
+            f"95 % interval {interval(effect.ci)}, "
             f"{p}; {effect.counts.wins} wins, {effect.counts.ties} ties, "
             f"{effect.counts.losses} losses."
         )
     sentences.append(f"Its signature is {signature_phrase(judged)}.")
+    sentences.append(_weaknesses(judged))
     return " ".join(sentences)
+
+
+def _relative(delta: float, level: float | None) -> str:
+    """` (−6.1 % of the baseline's mean)`."""
+    return f" ({100 * delta / abs(level):+.3g} % of the baseline's mean)" if level else ""
+
+
+def _weaknesses(judged: Judged) -> str:
+    """What makes the verdict weaker, most serious first."""
+    codes = Counter(each.code for each in judged.audits if each.severity == "warning")
+    if not codes:
+        return "No warning was raised."
+    told = (code if count == 1 else f"{code} ({count})" for code, count in codes.items())
+    return f"It is weakened by {', '.join(told)}: see the audits."
 
 
 def signature_phrase(judged: Judged) -> str:
@@ -53,6 +65,16 @@ def signature_phrase(judged: Judged) -> str:
     if all(run.record.signature is None for run in models):
         return "not tested: the idea predicts none"
     return f"confirmed in {judged.signature_confirmed} of {len(models)} models"
+
+
+def parameterization(side: Side) -> str:
+    """Which configuration of the variant the runs had."""
+    hashes = sorted({run.record.hashes.config.variant[:12] for run in side.selected.values()})
+    sizes = sorted({run.record.cost.mixer_parameters for run in side.selected.values()})
+    return (
+        f"{side.name} (configuration {', '.join(hashes)}), "
+        f"{', '.join(map(str, sizes))} parameters in its mixers"
+    )
 
 
 def protocol_notes(judged: Judged) -> str:
@@ -64,53 +86,72 @@ def protocol_notes(judged: Judged) -> str:
         for side in comparison.sides
     )
     exact = len(comparison.seeds) <= EXACT_UP_TO
+    family = {"all": "all comparisons", "track": "those of this track"}[judged.rules.family]
     return (
         "Each arm's hyper has the fewest diverged runs, then the best mean validation "
         f"{comparison.metric.name} ({chosen}); no test score chose anything. Paired by seed: "
         f"{seed_list(comparison.seeds)}. p: {'exact' if exact else 'Monte Carlo'} two-sided "
-        f"sign-flip test of the mean difference, Holm over {comparison.family_size}. Interval: "
-        f"95 % Student's t. Equivalence: two one-sided t-tests within {MARGIN_PCT:g} % of the "
-        f"baseline's mean. MDE: power {POWER:g} at level "
+        f"sign-flip test of the mean difference, Holm over {comparison.family_size} ({family}); "
+        "p_selection_aware redoes the selection in every flip. Interval: 95 % Student's t; "
+        "ci_signflip: Hartigan's. Equivalence: two one-sided t-tests within "
+        f"{judged.rules.margin_pct:g} % of the baseline's mean. MDE: power {POWER:g} at level "
         f"{judged.rules.alpha:g}/{comparison.family_size}."
     )
 
 
 def limitations(judged: Judged, absent: Iterable[str]) -> str:
     """What was found wrong, and what was not measured."""
-    comparison = judged.comparison
-    records = [run.record for run in comparison.idea.selected.values()]
-    sentences = [raised.message for raised in judged.audits]
-    sentences += absent
-    sentences.append(
-        f"One track ({comparison.track}) and one metric ({comparison.metric.name}) were judged, "
-        f"on {len(comparison.seeds)} seeds."
+    comparison, idea = judged.comparison, judged.comparison.idea.name
+    records = [run.record for side in comparison.sides for run in side.selected.values()]
+    ideas = [run.record for run in comparison.idea.selected.values()]
+    values: dict[str, set[float]] = {}
+    for side in comparison.sides:
+        for hyper in side.arm.grid:
+            for key, value in hyper:
+                values.setdefault(key, set()).add(value)
+    fixed = [f"{key} = {min(found):g}" for key, found in values.items() if len(found) == 1]
+    devices = sorted(
+        {str(record.environment.get("device", "an unknown device")) for record in records}
     )
-    sentences.append(
-        "The hyper was chosen on validation scores of the seeds whose test scores are reported."
+    unmeasured = [  # (is it so?, the sentence)
+        (bool(fixed), f"Not tuned: {', '.join(fixed)}."),
+        (
+            all(r.signature is None for r in ideas),
+            f"{idea} predicts no signature: how it works is untested.",
+        ),
+        (
+            all(r.probes.reach is None for r in ideas),
+            f"Whether the loss depends on parameters of {idea} alone was not measured.",
+        ),
+        (
+            all(r.probes.ablation is None for r in ideas),
+            f"What {idea} loses without its mechanism was not measured.",
+        ),
+        (all(r.probes.causal is None for r in ideas), "Causality was not probed."),
+        (any(r.probes.split_overlap is None for r in records), "Split overlap was not counted."),
+        (any(r.cost.flops_per_example is None for r in records), "FLOPs were not counted."),
+        (any(r.cost.saved_bytes is None for r in records), "Saved memory was not measured."),
+        (any(r.cost.peak_bytes is None for r in records), "Peak memory was not measured."),
+        (comparison.planned == 0, "There is no plan: whether runs are missing is not known."),
+    ]
+    return " ".join(
+        [
+            *(raised.message for raised in judged.audits),
+            *absent,
+            f"One track ({comparison.track}) and one metric ({comparison.metric.name}) were "
+            f"judged, on {len(comparison.seeds)} seeds, on {', '.join(devices)}: other tasks, "
+            "sizes, longer contexts and longer training were not measured.",
+            *(sentence for holds, sentence in unmeasured if holds),
+            "The sign-flip test assumes that the arms are exchangeable where there is no effect: "
+            "skewed differences of mean zero are rejected at up to 9 % instead of 5 %.",
+        ]
     )
-    sentences.append(
-        "The sign-flip test assumes that the arms are exchangeable where there is no effect: "
-        "skewed differences of mean zero are rejected at 9 % instead of 5 %."
-    )
-    if all(record.signature is None for record in records):
-        sentences.append(f"{comparison.idea.name} predicts no signature: how it works is untested.")
-    if all(record.probes.reach is None for record in records):
-        sentences.append(
-            f"Whether the loss depends on parameters of {comparison.idea.name} alone was not "
-            "measured."
-        )
-    if all(record.probes.causal is None for record in records):
-        sentences.append("Causality was not probed.")
-    if comparison.planned == 0:
-        sentences.append("There is no plan: whether runs are missing is not known.")
-    sentences.append(NOT_AUDITED)
-    return " ".join(sentences)
 
 
 def _meaning(judged: Judged) -> str:
     """What the verdict says and what it does not."""
     comparison, effect = judged.comparison, judged.comparison.effect
-    margin = f"±{number(effect.margin)} ({MARGIN_PCT:g} % of the baseline's mean)"
+    margin = f"±{number(effect.margin)} ({judged.rules.margin_pct:g} % of the baseline's mean)"
     if judged.verdict == "invalid":
         return f"Nothing can be concluded: {judged.why}"
     if judged.verdict == "incomplete":

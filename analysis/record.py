@@ -34,13 +34,13 @@ class Unreadable(Exception):
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
     """Fields that a later version adds are ignored; a string or a NaN is never a number."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class PlannedRun(_Part):
+class PlannedRun(Part):
     """One run that a sweep set out to make."""
 
     track: str
@@ -54,14 +54,14 @@ class PlannedRun(_Part):
         return self.track, self.variant, self.seed, tuple(sorted(self.hyper.items()))
 
 
-class Plan(_Part):
+class Plan(Part):
     """What a sweep set out to run (`plan.json`)."""
 
     schema_version: Literal[2] = Field(alias="schema")
     runs: list[PlannedRun]
 
 
-class Metric(_Part):
+class Metric(Part):
     """The primary metric: selects, compares, decides."""
 
     name: str
@@ -73,14 +73,28 @@ class Metric(_Part):
         return {"min": "lower is better", "max": "higher is better"}[self.direction]
 
 
-class Scores(_Part):
+class Scores(Part):
     """A metric on two splits; null where it is not finite."""
 
     validation: float | None
     test: float | None
 
 
-class Budget(_Part):
+class Secondary(Scores):
+    """Scores by another metric, or of a trivial reference, which has no direction."""
+
+    direction: Literal["min", "max"] | None = None
+
+
+class Declared(Part):
+    """How the runs' comparison was to be judged, said before they were trained."""
+
+    alpha: float
+    margin_pct: float
+    family: Literal["all", "track"]
+
+
+class Budget(Part):
     """How long the run trained."""
 
     epochs: int
@@ -88,7 +102,7 @@ class Budget(_Part):
     examples: int
 
 
-class Cost(_Part):
+class Cost(Part):
     """What the run cost; null where it could not be measured."""
 
     parameters: int
@@ -99,7 +113,7 @@ class Cost(_Part):
     train_seconds: float | None
 
 
-class Probes(_Part):
+class Probes(Part):
     """Measurements on the trained model."""
 
     reach: float | None  # share of the gradient norm in the mechanism's own parameters
@@ -108,7 +122,7 @@ class Probes(_Part):
     split_overlap: int | None  # test examples that also stand in train or validation
 
 
-class Criterion(_Part):
+class Criterion(Part):
     """One prediction that training could refute: `metric op value`."""
 
     metric: str
@@ -121,7 +135,7 @@ class Criterion(_Part):
         return seen is not None and OPERATORS[self.op](seen, self.value)
 
 
-class Signature(_Part):
+class Signature(Part):
     """The mechanism's predicted footprint, as said before training, and what was observed."""
 
     prediction: str
@@ -136,7 +150,7 @@ class Signature(_Part):
         return bool(self.criteria) and all(each.holds(self.observed) for each in self.criteria)
 
 
-class ConfigHashes(_Part):
+class ConfigHashes(Part):
     """Over what each configuration group resolves to."""
 
     track: str
@@ -146,7 +160,7 @@ class ConfigHashes(_Part):
     training: str
 
 
-class Hashes(_Part):
+class Hashes(Part):
     """What the run was made of."""
 
     config: ConfigHashes
@@ -163,8 +177,9 @@ class Record(PlannedRun):
     status: Literal["finished", "diverged"]
     baseline: str | None  # the arm that the sweep names as baseline
     metric: Metric
+    analysis: Declared | None = None  # null: nothing was declared
     scores: Scores
-    secondary: dict[str, Scores]  # shown, never decides
+    secondary: dict[str, Secondary]  # shown, never decides unless asked for
     budget: Budget
     cost: Cost
     probes: Probes
@@ -186,6 +201,7 @@ class Run:
 
     record: Record
     folder: Path
+    judged_by: str | None = None  # a secondary metric that is to decide; None: the primary one
 
     @property
     def diverged(self) -> bool:
@@ -193,16 +209,28 @@ class Run:
         return self.record.status == "diverged"
 
     @property
+    def metric(self) -> Metric:
+        """The metric that decides."""
+        if self.judged_by is None:
+            return self.record.metric
+        direction = self.record.secondary[self.judged_by].direction
+        assert direction is not None
+        return Metric(name=self.judged_by, direction=direction)
+
+    @property
     def validation(self) -> float:
-        """Primary score on validation; NaN if the run diverged."""
-        return self._score(self.record.scores.validation)
+        """The deciding score on validation; NaN if the run diverged."""
+        return self._score("validation")
 
     @property
     def test(self) -> float:
-        """Primary score on test; NaN if the run diverged."""
-        return self._score(self.record.scores.test)
+        """The deciding score on test; NaN if the run diverged."""
+        return self._score("test")
 
-    def _score(self, score: float | None) -> float:
+    def _score(self, split: Literal["validation", "test"]) -> float:
+        record = self.record
+        scores = record.scores if self.judged_by is None else record.secondary[self.judged_by]
+        score: float | None = getattr(scores, split)
         return float("nan") if self.diverged or score is None else score
 
 
@@ -245,8 +273,13 @@ def _read(model: type[Model], path: Path) -> Model:
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=False, include_context=False)
-        # of another schema, every other complaint is beside the point
-        first = min(errors, key=lambda each: each["loc"] != ("schema",))
-        field = ".".join(str(key) for key in first["loc"])
-        raise Unreadable(f"{field}: {first['msg']}" if field else first["msg"]) from error
+        raise Unreadable(first_error(error)) from error
+
+
+def first_error(error: ValidationError) -> str:
+    """What is wrong with a file, in one line: the field and why."""
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    # of another schema, every other complaint is beside the point
+    first = min(errors, key=lambda each: each["loc"] != ("schema",))
+    field = ".".join(str(key) for key in first["loc"])
+    return f"{field}: {first['msg']}" if field else first["msg"]

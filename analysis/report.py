@@ -15,7 +15,7 @@ from analysis.errors import AnalysisError
 from analysis.record import Cost, Run, Scores
 from analysis.select import Candidate
 from analysis.statistics import mean_std
-from analysis.verdict import Judged
+from analysis.verdict import Judged, confidence
 
 BENCH_VERSION = 2
 NAME = "report.json"
@@ -65,7 +65,7 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
     }
     return {
         "worked": judged.system_verdict == "worked",
-        "confidence": judged.confidence,
+        "confidence": confidence(judged.audits),
         "verdict": prose.verdict_sentence(judged, (baseline["mean"], idea["mean"])),
         "metrics": {
             "baseline": prose.arm_sentence(
@@ -81,7 +81,9 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
         "bench_report": {
             "bench_version": BENCH_VERSION,
             "track": comparison.track,
+            "track_choice": f"{comparison.track}: the track that these runs were trained on",
             "model": ", ".join(sorted(models)),  # the hash of its configuration
+            "parameterization": prose.parameterization(comparison.idea),
             "metric_direction": comparison.metric.better,
             "n_seeds": len(comparison.seeds),
             "baseline": {
@@ -126,18 +128,28 @@ def _comparison(judged: Judged) -> Json:
         "idea_losses": effect.counts.losses,
         "n_pairs": len(comparison.seeds),
         "seeds": list(comparison.seeds),
+        "tuning_seeds": sorted(judged.rules.tuning_seeds),
         "per_seed_diffs": effect.d.tolist(),
         "p_value": judged.p_value,
         "p_min": effect.p_min,
         "p_holm": judged.p_holm,
+        "p_selection_aware": None if judged.p_value is None else effect.p_selection_aware,
         "family_size": comparison.family_size,
+        "family": judged.rules.family,
         "alpha": judged.rules.alpha,
-        "ci": None if effect.ci is None else list(effect.ci),
+        "ci": effect.ci,
+        "ci_signflip": effect.ci_signflip,
         "ci_half_width": None if effect.ci is None else (effect.ci[1] - effect.ci[0]) / 2,
         "dz": effect.dz,
+        "hedges_g": effect.hedges_g,
+        "prob_improvement": effect.prob_improvement,
+        "prob_improvement_ci": effect.prob_improvement_ci,
+        "pairing_rho": effect.pairing_rho,
         "mde": effect.mde,
         "mde_rel_pct": effect.mde_rel_pct,
+        "seeds_needed": effect.seeds_needed,
         "margin": effect.margin,
+        "margin_pct": judged.rules.margin_pct,
         "p_equivalence": judged.p_equivalence,
         "p_equivalence_holm": judged.p_equivalence_holm,
         "inert_ulps": effect.inert_ulps,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
 from analysis.record import Hyper, Identity, Run
-
-Direction = Literal["min", "max"]
+from analysis.statistics import Direction
 
 
 @dataclass
@@ -84,9 +82,10 @@ def select(arm: Arm, seeds: set[int], direction: Direction) -> Selection:
     """Choose the hyper with the fewest diverged runs, then the best mean validation score.
 
     Both are taken over the seeds that all candidates share and that stand in `seeds` (those of
-    the other arm), so that no configuration wins by lacking a hard seed; the mean, over those
-    of them on which none of the candidates still in the race diverged. If that leaves no seed, the
-    configuration with the most runs stands in, for whatever scores it has.
+    the other arm, or of these the ones kept for tuning), so that no configuration wins by lacking
+    a hard seed; the mean, over those of them on which none of the candidates still in the race
+    diverged. If that leaves no seed, the configuration with the most runs stands in, for whatever
+    scores it has.
     """
     shared = set.intersection(seeds, *(set(by_seed) for by_seed in arm.grid.values()))
     failures = {

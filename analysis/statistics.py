@@ -7,8 +7,9 @@ import, so that each function imports its own: a mistyped path is answered at on
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -16,10 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Interval = tuple[float, float]
+Direction = Literal["min", "max"]
 
-EXACT_UP_TO = 20  # pairs: 2²⁰ sign flips are enumerated, more are drawn
+EXACT_UP_TO = 20  # pairs: 2²⁰ sign flips are enumerated (10 s), of more a sample is drawn
 DRAWS = 99_999
 POWER = 0.8
+INERT_ULPS = 4.0  # float32 scores closer than this are numerically one
 
 
 class Counts(NamedTuple):
@@ -30,6 +34,13 @@ class Counts(NamedTuple):
     losses: int
 
 
+class Tuned(NamedTuple):
+    """One arm's scores over its grid, (seeds, configurations) each."""
+
+    validation: Array
+    test: Array
+
+
 def mean_std(scores: ArrayLike) -> tuple[float | None, float | None]:
     """Mean and population standard deviation (ddof 0) of an arm's scores (pairs,)."""
     scores = np.asarray(scores, dtype=np.float64)
@@ -38,7 +49,7 @@ def mean_std(scores: ArrayLike) -> tuple[float | None, float | None]:
     return float(scores.mean()), float(scores.std())
 
 
-def count_wins(d: Array, direction: Literal["min", "max"]) -> Counts:
+def count_wins(d: Array, direction: Direction) -> Counts:
     """Wins, ties and losses of the idea; a non-finite difference is none of them."""
     gain = -d if direction == "min" else d
     return Counts(int((gain > 0).sum()), int((gain == 0).sum()), int((gain < 0).sum()))
@@ -49,29 +60,79 @@ def sign_flip_p(d: Array) -> float:
 
     The share of sign flips whose |mean| is at least the observed one; zeros stay in, and means
     that are equal but for rounding count as equal. Above 20 pairs, seeded Monte Carlo with the
-    p-value (k + 1)/(N + 1) of Phipson & Smyth (2010). Exact p-values of 20 pairs take seconds.
+    p-value (k + 1)/(N + 1) of Phipson & Smyth (2010).
     Source: Fisher (1935), The Design of Experiments, §21.
 
     Raises:
         ValueError: `d` is empty or not finite (scipy alone would give p = 0).
     """
-    from scipy.stats import permutation_test
-
     if d.size == 0 or not np.isfinite(d).all():
         raise ValueError("the sign-flip test needs at least one difference, all of them finite")
-    if d.size == 1:
-        return 1.0  # both flips are as extreme; scipy wants two pairs
     # Random flips are drawn by position: p is not to depend on the seeds' order, on which arm is
-    # called the idea, or on the unit. A flip is as extreme if its |mean| falls short by no more
-    # than rounding.
+    # called the idea, or on the unit.
     ordered = np.sort(d if d.sum() > 0 else -d) / (np.abs(d).max() or 1.0)
-    least = abs(ordered.mean()) - 1e-12
+    return _flip_test(d.size, lambda signs: signs @ ordered / d.size, EXACT_UP_TO)
+
+
+def selection_aware_p(baseline: Tuned, idea: Tuned, direction: Direction) -> float:
+    """Sign-flip test in which every flip chooses each arm's configuration anew.
+
+    A flip swaps the arms on some seeds, with all of their configurations; each arm then takes the
+    configuration of the best mean validation score, and the statistic is the difference of mean
+    test scores of the two chosen. That takes into account what choosing on the reported seeds may
+    have won, as `sign_flip_p` cannot. Exact for up to 14 seeds, drawn above.
+    Source: the max-T idea of Westfall & Young (1993), Resampling-Based Multiple Testing.
+
+    Args:
+        baseline, idea: both arms' scores on the same seeds and the same configurations, (seeds,
+            configurations) each, all finite.
+    """
+    n = len(baseline.test)
+    sign = 1 if direction == "min" else -1
+    # sorted, for the reason that sign_flip_p has; in units of about 1
+    order = np.argsort(np.abs(idea.test - baseline.test).sum(1), kind="stable")
+    unit_v = np.abs([baseline.validation, idea.validation]).max() or 1.0
+    unit_t = np.abs([baseline.test, idea.test]).max() or 1.0
+    bv, iv = baseline.validation[order] / unit_v, idea.validation[order] / unit_v
+    bt, it = baseline.test[order] / unit_t, idea.test[order] / unit_t
+
+    def chosen(validation: Array, test: Array) -> Array:
+        """Test score of the best on validation, (flips, configurations) → (flips,)."""
+        best = np.round(sign * validation, 12).argmin(1)  # equal but for rounding: the first
+        return np.take_along_axis(test, best[:, None], 1)[:, 0]
+
+    def difference(signs: Array) -> Array:  # (flips, seeds) → (flips,)
+        arms = [
+            chosen(
+                ((bv + iv).sum(0) + side * signs @ (iv - bv)) / (2 * n),
+                ((bt + it).sum(0) + side * signs @ (it - bt)) / (2 * n),
+            )
+            for side in (-1, 1)
+        ]
+        return arms[1] - arms[0]
+
+    return _flip_test(n, difference, exact_up_to=14)
+
+
+def _flip_test(n: int, effect: Callable[[Array], Array], exact_up_to: int) -> float:
+    """Share of the sign flips of n pairs whose |effect| is at least that of no flip.
+
+    `effect` maps signs (flips, n) to (flips,). It is computed from numbers of about 1: what falls
+    short by no more than their rounding counts as equal.
+    """
+    from scipy.stats import permutation_test
+
+    if n == 1:
+        return 1.0  # both flips are as extreme; scipy wants two pairs
+    unflipped = np.ones(n)
+    least = abs(float(effect(unflipped[None])[0])) - 1e-12
     test = permutation_test(
-        (ordered,),
-        lambda x, axis: (np.abs(x.mean(axis=axis)) >= least).astype(np.float64),
+        (unflipped,),
+        # called with the observed signs (n,) once, else with many flips (flips, n)
+        lambda x, axis: (np.abs(effect(np.atleast_2d(x))) >= least).astype(np.float64).squeeze(),
         permutation_type="samples",
-        alternative="greater",  # of |mean|: both sides at once
-        n_resamples=np.inf if d.size <= EXACT_UP_TO else DRAWS,
+        alternative="greater",  # of |effect|: both sides at once
+        n_resamples=np.inf if n <= exact_up_to else DRAWS,
         batch=2**14,
         vectorized=True,
         rng=np.random.default_rng(0),
@@ -107,7 +168,7 @@ def spread(d: Array) -> float | None:
     return sd if sd > 1e-14 * float(np.abs(d).max()) else None
 
 
-def t_interval(d: Array, confidence: float = 0.95) -> tuple[float, float] | None:
+def t_interval(d: Array, confidence: float = 0.95) -> Interval | None:
     """Student's t interval of the mean of `d`; None without spread."""
     from scipy.stats import ttest_1samp
 
@@ -117,6 +178,23 @@ def t_interval(d: Array, confidence: float = 0.95) -> tuple[float, float] | None
     return float(low), float(high)
 
 
+def sign_flip_interval(d: Array, confidence: float = 0.95) -> Interval | None:
+    """The interval dual to the sign-flip test: the means that it would not reject.
+
+    Its ends are the k-th smallest and largest mean over all non-empty subsets of `d`, with
+    k = ⌊(1 − confidence)·2ⁿ/2⌋. None where k is 0 (five pairs at 95 %), and above 20 pairs.
+    Source: Hartigan (1969), Journal of the American Statistical Association 64.
+    """
+    k = int((1 - confidence) * 2**d.size / 2 + 1e-9)
+    if k == 0 or d.size > EXACT_UP_TO or not np.isfinite(d).all():
+        return None
+    sums, sizes = np.zeros(1), np.zeros(1)
+    for each in d:  # subsets without it, then with it
+        sums, sizes = np.concatenate([sums, sums + each]), np.concatenate([sizes, sizes + 1])
+    means = np.sort(sums[1:] / sizes[1:])
+    return float(means[k - 1]), float(means[-k])
+
+
 def standardised_mean(d: Array) -> float | None:
     """d_z = mean / sd (ddof 1), the effect size of paired differences; None without spread.
 
@@ -124,6 +202,45 @@ def standardised_mean(d: Array) -> float | None:
     """
     sd = spread(d)
     return None if sd is None else float(d.mean()) / sd
+
+
+def hedges_g(d: Array) -> float | None:
+    """d_z with the correction for few pairs, d_z·(1 − 3/(4(n − 1) − 1)); None without spread.
+
+    Source: Hedges (1981), Journal of Educational Statistics 6.
+    """
+    dz = standardised_mean(d)
+    return None if dz is None else dz * (1 - 3 / (4 * (d.size - 1) - 1))
+
+
+def probability_of_improvement(counts: Counts) -> tuple[float | None, Interval | None]:
+    """Share of seeds on which the idea is better, a tie being half; its 95 % interval.
+
+    The interval is Clopper & Pearson's (1934), over the seeds without a tie. None without seeds.
+    """
+    from scipy.stats import binomtest
+
+    n = sum(counts)
+    if n == 0:
+        return None, None
+    share = (counts.wins + counts.ties / 2) / n
+    decided = counts.wins + counts.losses
+    if decided == 0:
+        return share, None
+    low, high = binomtest(counts.wins, decided).proportion_ci(0.95, method="exact")
+    return share, (float(low), float(high))
+
+
+def pairing_correlation(baseline: Array, idea: Array) -> float | None:
+    """Pearson's r of the arms' scores (pairs,) over seeds: what pairing bought.
+
+    None for fewer than three pairs, where it says nothing, or without spread in an arm.
+    """
+    from scipy.stats import pearsonr
+
+    if len(baseline) < 3 or spread(baseline) is None or spread(idea) is None:
+        return None
+    return float(pearsonr(baseline, idea).statistic)
 
 
 @cache
@@ -143,6 +260,37 @@ def detectable_dz(pairs: int, alpha: float) -> float | None:
         except ValueError:
             return None
     return dz if abs(test.power(dz, pairs, alpha) - POWER) < 1e-3 else None
+
+
+def pairs_needed(dz: float, alpha: float) -> float | None:
+    """Pairs (not rounded) at which a t-test finds the standardised effect `dz` with power 0.8.
+
+    At least 2; None where so many are needed that the solver gives up (about a million).
+    """
+    from statsmodels.stats.power import TTestPower
+
+    test = TTestPower()
+    if not test.power(dz, 2, alpha) < POWER:  # not a number for a dz beyond all measure
+        return 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            pairs = float(np.squeeze(test.solve_power(effect_size=dz, alpha=alpha, power=POWER)))
+        except ValueError:
+            return None
+    return pairs if abs(test.power(dz, pairs, alpha) - POWER) < 1e-3 else None
+
+
+def fewest_pairs(comparisons: int, alpha: float) -> int:
+    """Non-zero pairs below which no outcome can be significant: ⌈log₂(2m/α)⌉, Holm over m."""
+    return math.ceil(math.log2(2 * comparisons / alpha) - 1e-9)
+
+
+def seeds_needed(effect: float, sd: float, comparisons: int, alpha: float) -> int | None:
+    """Pairs that find `effect`, in units of `sd`'s metric, with power 0.8 at α/m, and could be
+    significant by the sign-flip test at all; None for more than about a million."""
+    pairs = pairs_needed(abs(effect) / sd, alpha / comparisons)
+    return None if pairs is None else max(math.ceil(pairs), fewest_pairs(comparisons, alpha))
 
 
 def minimal_detectable_effect(d: Array, alpha: float) -> float | None:

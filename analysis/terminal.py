@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from numpy.typing import ArrayLike
 from rich.box import SIMPLE
@@ -10,13 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from analysis.audits.audit import Audit
 from analysis.compare import Side
+from analysis.earlier import Rejudged
+from analysis.errors import AnalysisError
+from analysis.planning import Option, Plan
 from analysis.prose import signature_phrase
 from analysis.report import mean_of, secondary
 from analysis.select import Arm, Selection, select
-from analysis.statistics import mean_std
-from analysis.text import NONE, hyper_text, interval, number, printable, seed_list
-from analysis.verdict import Judged
+from analysis.statistics import POWER, mean_std
+from analysis.text import NONE, duration, hyper_text, interval, number, printable, seed_list
+from analysis.verdict import Judged, confidence
 
 SEVERITY_STYLE = {"void": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -26,11 +31,34 @@ def plain(text: object, style: str = "") -> Text:
     return Text(printable(str(text)), style=style)
 
 
-def show(judged: Sequence[Judged], absent: Iterable[str]) -> None:
-    """Print every comparison: its arms, its numbers, its audits."""
+def only(judged: Sequence[Judged], name: str | None) -> list[Judged]:
+    """The comparisons of an idea or a track; all if `name` is None.
+
+    Raises:
+        AnalysisError: there is none.
+    """
+    shown = [j for j in judged if name in (None, j.comparison.idea.name, j.comparison.track)]
+    if not shown:
+        names = {n: None for j in judged for n in (j.comparison.track, j.comparison.idea.name)}
+        raise AnalysisError(f"--only {name}: no such idea or track; there are {', '.join(names)}")
+    return shown
+
+
+def show(judged: Sequence[Judged], absent: Iterable[str], hidden: int) -> None:
+    """Print every comparison, track by track: the arms, the numbers, the audits.
+
+    `hidden`: how many more there are in the family.
+    """
     console = Console(highlight=False)
-    for each in judged:
-        _show_comparison(console, each)
+    for _, found in groupby(judged, key=lambda each: each.comparison.track):
+        comparisons = list(found)
+        _show_track(console, comparisons)
+        for each in comparisons:
+            _show_comparison(console, each, titled=len(comparisons) > 1)
+    if len(judged) > 1:
+        console.print(_summary(judged))
+    if hidden:
+        console.print(plain(f"{hidden} more comparisons are in the report and in the families."))
     for sentence in absent:
         console.print(plain(sentence, "yellow"))
 
@@ -46,39 +74,141 @@ def show_arms(arms: Mapping[tuple[str, str], Arm]) -> None:
     console.print(table)
 
 
-def _show_comparison(console: Console, judged: Judged) -> None:
-    comparison, effect = judged.comparison, judged.comparison.effect
-    arms = _arms_table(
-        f"{comparison.track}: {comparison.idea.name} against {comparison.baseline.name} "
-        f"({comparison.metric.name}, {comparison.metric.better})",
-        comparison.metric.name,
+def _show_track(console: Console, judged: Sequence[Judged]) -> None:
+    """The arms of one track."""
+    first = judged[0].comparison
+    ideas = f"{first.idea.name} against " if len(judged) == 1 else f"{len(judged)} ideas against "
+    against = ", ".join(dict.fromkeys(each.comparison.baseline.name for each in judged))
+    table = _arms_table(
+        f"{first.track}: {ideas}{against} ({first.metric.name}, {first.metric.better})",
+        first.metric.name,
     )
-    for side in comparison.sides:
-        _add_arm(arms, side.name, side.selection, side.scores)
-    console.print(arms)
-    if beside := _secondary_table(comparison.sides):
+    seen: set[object] = set()  # a baseline stands in several comparisons, mostly with the same runs
+    sides = [side for each in judged for side in each.comparison.sides]
+    for side in sides:
+        key = (side.name, side.selection.best.hyper, side.selection.compared, side.scores.tobytes())
+        if key not in seen:
+            _add_arm(table, side.name, side.selection, side.scores)
+        seen.add(key)
+    console.print(table)
+    if beside := _secondary_table(sides):
         console.print(beside)
 
-    count = effect.counts
+
+def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
+    comparison, effect = judged.comparison, judged.comparison.effect
+    count, level = effect.counts, f"{number(effect.mde_rel_pct, 3)} % of the baseline's mean"
     numbers = Table.grid(padding=(0, 2))
-    for label, value in (
+    rows = [
         ("difference", f"{number(effect.delta_mean)}, 95 % interval {interval(effect.ci)}"),
         ("p", f"{number(judged.p_value)}; Holm over {comparison.family_size}: "
               f"{number(judged.p_holm)}; smallest possible: {number(effect.p_min)}"),
         ("pairs", f"{len(comparison.seeds)}, seeds {seed_list(comparison.seeds)}"),
         ("wins/ties/losses", f"{count.wins}/{count.ties}/{count.losses}"),
-        ("MDE", f"{number(effect.mde)}, {number(effect.mde_rel_pct, 3)} % of the baseline's mean"
-                if effect.mde is not None else NONE),
+        ("MDE", NONE if effect.mde is None else f"{number(effect.mde)}, {level}"),
         ("signature", signature_phrase(judged)),
-        ("confidence", f"{judged.confidence} of 10"),
-    ):  # fmt: skip
+        ("confidence", f"{confidence(judged.audits)} of 10"),
+    ]  # fmt: skip
+    if titled:
+        rows.insert(0, ("comparison", f"{comparison.idea.name} against {comparison.baseline.name}"))
+    for label, value in rows:
         numbers.add_row(plain(f"  {label}"), plain(value))
     numbers.add_row(plain("  verdict"), plain(judged.verdict, "bold"))
     numbers.add_row()
-    for raised in judged.audits:
+    _add_audits(numbers, judged.audits)
+    console.print(numbers)
+
+
+def _add_audits(numbers: Table, audits: Iterable[Audit]) -> None:
+    for raised in audits:
         severity = plain(f"  {raised.severity}", SEVERITY_STYLE[raised.severity])
         numbers.add_row(severity, plain(f"{raised.code}: {raised.message} {raised.advice}"))
-    console.print(numbers)
+
+
+def _summary(judged: Sequence[Judged]) -> Table:
+    """One line for every comparison."""
+    table = Table(title=plain("all comparisons", "bold"), title_justify="left", box=SIMPLE)
+    for heading in ("track", "idea", "baseline"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("difference", "p (Holm)"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict")
+    for each in judged:
+        comparison = each.comparison
+        table.add_row(
+            plain(comparison.track),
+            plain(comparison.idea.name),
+            plain(comparison.baseline.name),
+            number(comparison.effect.delta_mean),
+            number(each.p_holm),
+            plain(each.verdict),
+        )
+    return table
+
+
+def show_rejudged(rejudged: Sequence[Rejudged]) -> None:
+    """Print what a report says beside what its scores say."""
+    console = Console(highlight=False)
+    for each in rejudged:
+        table = Table(title=plain(each.title, "bold"), title_justify="left", box=SIMPLE)
+        for heading in ("", "the report says", "its scores say"):
+            table.add_column(heading, overflow="fold")
+        for key, values in each.then_and_now.items():
+            table.add_row(plain(key), *(plain(_cell(value)) for value in values))
+        console.print(table)
+        audits = Table.grid(padding=(0, 2))
+        _add_audits(audits, each.audits)
+        console.print(audits)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_cell, value))}]"
+    return (
+        number(value, 8)
+        if isinstance(value, int | float)
+        else NONE
+        if value is None
+        else str(value)
+    )
+
+
+def show_plan(plans: Sequence[Plan]) -> None:
+    """Print what an effect would take, and what smaller sweeps could find."""
+    console = Console(highlight=False)
+    for plan in plans:
+        share = 100 * plan.effect / plan.level
+        console.print(plain(plan.title, "bold"))
+        console.print(plain(f"  basis: {plan.basis}; standard deviation {number(plan.sd)}"))
+        console.print(
+            plain(
+                f"  to find {number(plan.effect)} ({share:.3g} % of the baseline's mean) "
+                f"with power {POWER:g} at level {plan.alpha:g}/{plan.comparisons}:"
+            )
+        )
+        for option, case in (
+            (plan.needed, f"if the standard deviation is {number(plan.sd)}"),
+            (plan.needed_upper, f"if it is {number(plan.sd_upper)}, its upper 80 % limit"),
+        ):
+            found = "more seeds than can be counted" if option is None else _option(option)
+            console.print(plain(f"    {found}, {case}"))
+        table = Table(box=SIMPLE)
+        for heading in ("seeds", "MDE", "% of the mean", "runs", "training time, one by one"):
+            table.add_column(heading, justify="right")
+        for option in plan.options:
+            rel = None if option.mde is None else 100 * option.mde / plan.level
+            table.add_row(
+                str(option.seeds),
+                "none: too few to be significant" if option.mde is None else number(option.mde),
+                number(rel, 3),
+                str(option.runs),
+                duration(option.seconds),
+            )
+        console.print(table)
+
+
+def _option(option: Option) -> str:
+    return f"{option.seeds} seeds, {option.runs} runs, {duration(option.seconds)} of training"
 
 
 def _arms_table(title: str, metric: str) -> Table:
@@ -112,21 +242,17 @@ def _add_arm(table: Table, name: str, chosen: Selection, scores: ArrayLike) -> N
     )
 
 
-def _secondary_table(sides: Iterable[Side]) -> Table | None:
+def _secondary_table(sides: Sequence[Side]) -> Table | None:
     """Secondary scores on test, trivial references among them; they decide nothing."""
-    baseline, idea = sides
-    runs = (*baseline.paired, *idea.paired)
-    names = sorted({name for run in runs for name in run.record.secondary})
+    by_arm = {side.name: side.paired for side in sides}
+    names = sorted({name for runs in by_arm.values() for r in runs for name in r.record.secondary})
     if not names:
         return None
     table = Table(box=SIMPLE)
     table.add_column("beside it, on test")
-    for side in (baseline, idea):
-        table.add_column(plain(side.name), justify="right")
+    for arm in by_arm:
+        table.add_column(plain(arm), justify="right")
     for name in names:
-        means = (
-            mean_of(secondary(run, name, "test") for run in side.paired)
-            for side in (baseline, idea)
-        )
+        means = (mean_of(secondary(r, name, "test") for r in runs) for runs in by_arm.values())
         table.add_row(plain(name), *(number(mean) for mean in means))
     return table

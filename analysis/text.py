@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from analysis.record import PlannedRun
@@ -13,6 +14,16 @@ NONE = "–"
 def number(value: float | None, digits: int = 4) -> str:
     """`value` to so many significant digits; a dash where there is none."""
     return NONE if value is None else f"{value:.{digits}g}"
+
+
+def duration(seconds: float) -> str:
+    """`3 h 20 min`, `12 min`, `40 s`; a dash for NaN."""
+    if math.isnan(seconds):
+        return NONE
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def interval(ci: tuple[float, float] | None) -> str:

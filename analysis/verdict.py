@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis.audits import Audit, Rules, audit
+from analysis.audits import audit
+from analysis.audits.audit import Audit
 from analysis.compare import Comparison
-from analysis.statistics import holm
-
-INERT_ULPS = 4.0  # closer than this, the arms are numerically one
+from analysis.rules import Rules
+from analysis.statistics import INERT_ULPS, Direction, holm
 
 SystemVerdict = Literal["worked", "partial", "failed", "invalid"]
 PracticalVerdict = Literal["helps", "hurts", "no_effect", "unknown"]
@@ -42,34 +42,57 @@ class Judged:
         return self.signature_confirmed == len(self.comparison.idea.selected)
 
     @property
+    def is_void(self) -> bool:
+        """Whether an audit makes it void, or its verdict is `invalid`."""
+        return any(raised.severity == "void" for raised in self.audits)
+
+    @property
     def system_verdict(self) -> SystemVerdict:
         """Does it do what it was said to do, as well as better?"""
-        if self.verdict in ("invalid", "incomplete"):
-            return "failed" if _only_idea_diverged(self) else "invalid"
-        if self.verdict.startswith("idea better"):
-            return "worked" if self.mechanism_ok else "partial"
-        return "partial" if self.mechanism_ok and self.verdict != "inert" else "failed"
+        return system_verdict(self.verdict, self.mechanism_ok, _only_idea_diverged(self))
 
     @property
     def practical_verdict(self) -> PracticalVerdict:
         """Does it help by more than the margin?"""
-        if self.verdict in ("inert", "equivalent") or self.verdict.endswith("negligible"):
-            return "no_effect"
-        if self.verdict.startswith("idea better"):
-            return "helps"
-        return "hurts" if self.verdict.startswith("idea worse") else "unknown"
+        return practical_verdict(self.verdict)
 
-    @property
-    def confidence(self) -> int:
-        """How far the verdict can be trusted, 0–10.
 
-        Starts at 10. A void audit takes all of it; otherwise every warning takes 2 and every note
-        1, down to 1 at least.
-        """
-        severities = [raised.severity for raised in self.audits]
-        if "void" in severities:
-            return 0
-        return max(1, 10 - 2 * severities.count("warning") - severities.count("note"))
+def system_verdict(verdict: str, mechanism_ok: bool, idea_failed: bool) -> SystemVerdict:
+    """Does the idea do what it was said to do, as well as better?
+
+    `idea_failed`: nothing is void but that the idea's runs diverged, which is a finding.
+    """
+    if verdict in ("invalid", "incomplete"):
+        return "failed" if idea_failed else "invalid"
+    if verdict.startswith("idea better"):
+        return "worked" if mechanism_ok else "partial"
+    return "partial" if mechanism_ok and verdict != "inert" else "failed"
+
+
+def practical_verdict(verdict: str) -> PracticalVerdict:
+    """Does the idea help by more than the margin?"""
+    if verdict in ("inert", "equivalent") or verdict.endswith("negligible"):
+        return "no_effect"
+    if verdict.startswith("idea better"):
+        return "helps"
+    return "hurts" if verdict.startswith("idea worse") else "unknown"
+
+
+def confidence(audits: Sequence[Audit]) -> int:
+    """How far a verdict can be trusted, 0–10.
+
+    Starts at 10. A void audit takes all of it; otherwise every warning takes 2 and every note 1,
+    down to 1 at least.
+    """
+    severities = [raised.severity for raised in audits]
+    if "void" in severities:
+        return 0
+    return max(1, 10 - 2 * severities.count("warning") - severities.count("note"))
+
+
+def is_better(delta_mean: float | None, direction: Direction) -> bool:
+    """Whether the mean difference is on the metric's better side."""
+    return delta_mean is not None and (delta_mean < 0 if direction == "min" else delta_mean > 0)
 
 
 def judge(comparisons: Sequence[Comparison], rules: Rules) -> list[Judged]:
@@ -82,13 +105,15 @@ def judge(comparisons: Sequence[Comparison], rules: Rules) -> list[Judged]:
     effects = [comparison.effect for comparison in comparisons]
     p_values = [None if bad else e.p_value for bad, e in zip(void, effects, strict=True)]
     p_equivalence = [None if bad else e.p_equivalence for bad, e in zip(void, effects, strict=True)]
-    p_holm, p_equivalence_holm = holm(p_values), holm(p_equivalence)
+    families = [rules.family == "track" and comparison.track for comparison in comparisons]
+    p_holm = _holm_within(families, p_values)
+    p_equivalence_holm = _holm_within(families, p_equivalence)
 
     judged = []
     for i, comparison in enumerate(comparisons):
         verdict = decide(
             audits[i],
-            better=_is_better(comparison),
+            better=is_better(effects[i].delta_mean, comparison.metric.direction),
             inert_ulps=effects[i].inert_ulps,
             p_holm=p_holm[i],
             p_equivalence_holm=p_equivalence_holm[i],
@@ -147,11 +172,16 @@ def decide(
     return "inconclusive"
 
 
-def _is_better(comparison: Comparison) -> bool:
-    delta = comparison.effect.delta_mean
-    if delta is None:
-        return False
-    return delta < 0 if comparison.metric.direction == "min" else delta > 0
+def _holm_within(
+    families: Sequence[object], p_values: Sequence[float | None]
+) -> list[float | None]:
+    """Each p-value, corrected over those of its family."""
+    adjusted: list[float | None] = [None] * len(p_values)
+    for family in set(families):
+        members = [i for i, each in enumerate(families) if each == family]
+        for i, p in zip(members, holm([p_values[i] for i in members]), strict=True):
+            adjusted[i] = p
+    return adjusted
 
 
 def _only_idea_diverged(judged: Judged) -> bool:

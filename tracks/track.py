@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-
 Direction = Literal["min", "max"]
 
 

@@ -177,8 +177,8 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 def config_hashes(cfg: DictConfig) -> dict[str, str]:
     """SHA-256 over what each group resolves to, the tunable keys' values left out.
 
-    Learning rates count as training's; what is predicted of a variant changes no run of it. Two runs with equal hashes and equal hyper were set up
-    alike, whatever their YAMLs are called.
+    Learning rates count as training's; what is predicted of a variant changes no run of it. Two
+    runs with equal hashes and equal hyper were set up alike, whatever their YAMLs are called.
     """
     masked = cfg.copy()
     OmegaConf.set_struct(masked, False)

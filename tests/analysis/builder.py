@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.audits import Rules
 from analysis.compare import compare, match
 from analysis.gather import gather
+from analysis.rules import agreed, judged_by
 from analysis.select import group
 from analysis.verdict import Judged, judge
 
@@ -51,11 +51,15 @@ def record(
         "hyper": {"lr": lr, "gamma": 1.0},
         "baseline": baseline,
         "metric": {"name": "mse", "direction": "min"},
+        "analysis": {"alpha": 0.05, "margin_pct": 1.0, "family": "all"},
         "scores": {
             "validation": score + 0.01 if validation is None else validation,
             "test": score if test is None else test,
         },
-        "secondary": {"mae": {"validation": 0.31, "test": 0.33}},
+        "secondary": {
+            "mae": {"validation": 0.31, "test": 0.33, "direction": "min"},
+            "persistence_mse": {"validation": 0.8, "test": 0.9},
+        },
         "budget": {"epochs": 10, "steps": 250, "examples": 8000},
         "cost": {
             "parameters": 101832,
@@ -84,7 +88,7 @@ def record(
             "code": {"models/attention.py": "a1"},
             "data": f"data-{track}-{seed}",
             "order": f"order-{seed}",
-            "init": {"embed.weight": f"embed-{seed}"},
+            "init": {"embed.weight": f"64×1:embed-{seed}", "head.bias": f"8:head-{seed}"},
         },
         "environment": {"python": "3.12", "torch": "2", "device": "cpu", "threads": 1},
         "overrides": [f"variant={variant}", f"seed={seed}", f"lr={lr}"],
@@ -154,9 +158,11 @@ def write_sweep(
 
 
 def analysed(
-    *paths: Path, alpha: float = 0.05, partial: bool = False, baseline: str | None = None
+    *paths: Path, baseline: str | None = None, metric: str | None = None, **asked: Any
 ) -> list[Judged]:
-    """What `analyze.py` concludes about sweeps, without its report."""
+    """What `analyze.py` concludes about sweeps, without its report; `asked` as of `agreed`."""
     found = gather(paths)
+    found.runs = judged_by(found.runs, metric)
+    rules = agreed(found.runs, **asked)
     pairs, _ = match(group(found.runs), found.planned, baseline)
-    return judge(compare(pairs, found, alpha), Rules(alpha, partial))
+    return judge(compare(pairs, found, rules), rules)

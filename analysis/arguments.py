@@ -1,0 +1,102 @@
+"""The command line of analyze.py."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from analysis.errors import AnalysisError
+
+MOST_SEEDS = 10_000  # that a range may span
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells a mistake in one line, as everything else here is told."""
+
+    def error(self, message: str) -> NoReturn:
+        raise AnalysisError(f"{message}; --help lists the arguments")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line; raises `AnalysisError` if it is wrong."""
+    parser = Parser(
+        prog="analyze.py",
+        description="Compare the arms of one or more sweeps, and give a verdict. "
+        "Or judge an earlier report again (REPORT.json), or plan a sweep (--plan).",
+    )
+    add = parser.add_argument
+    add("paths", nargs="*", type=Path, metavar="SWEEP",
+        help="sweeps, or folders of sweeps, which are pooled; the newest in ./multirun if none; "
+        "or one report.json, to judge it again")  # fmt: skip
+    add("--out", type=Path, metavar="DIR", help="where report.json goes (SWEEP/report)")
+    add("--only", metavar="NAME", help="show only this idea or track; all stay in the family")
+    add("--strict", action="store_true", help="exit status 1 where a verdict is invalid")
+    add("--partial", action="store_true",
+        help="judge what is there, though planned runs are missing")  # fmt: skip
+    add("--tuning-seeds", type=_seeds, default=frozenset(), metavar="0-3",
+        help="choose hyper on these seeds and report on the others")  # fmt: skip
+    declared = parser.add_argument_group("instead of what the runs declared (an audit will tell)")
+    add = declared.add_argument
+    add("--baseline", metavar="NAME", help="the arm to compare with")
+    add("--alpha", type=_level, help="level of the comparisons of a family together")
+    add("--margin-pct", type=_positive, metavar="PCT",
+        help="differences within this share of the baseline's mean are negligible")  # fmt: skip
+    add("--metric", metavar="NAME", help="a secondary metric that decides")
+    add("--family", choices=("all", "track"), help="comparisons that are corrected together")
+    planning = parser.add_argument_group("planning a sweep from a pilot, or the baseline alone")
+    add = planning.add_argument
+    add("--plan", action="store_true", help="how many seeds, runs and hours an effect needs")
+    add("--effect-pct", type=_positive, metavar="PCT",
+        help="the effect to find, in per cent of the baseline's mean")  # fmt: skip
+    add("--comparisons", type=_count, metavar="M",
+        help="comparisons in the family (as many as the pilot has)")  # fmt: skip
+    asked = parser.parse_args(arguments)
+    if asked.plan and asked.effect_pct is None:
+        raise AnalysisError("--plan needs --effect-pct PCT, the smallest effect worth finding")
+    if not asked.plan and (asked.effect_pct or asked.comparisons):
+        raise AnalysisError("--effect-pct and --comparisons belong to --plan")
+    return asked
+
+
+def _level(text: str) -> float:
+    level = _number(text)
+    if not 0 < level <= 0.5:
+        raise argparse.ArgumentTypeError(f"{text} is no level: a number above 0, at most 0.5")
+    return level
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} must be a number above 0")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} must be a whole number from 1")
+    return int(text)
+
+
+def _seeds(text: str) -> frozenset[int]:
+    """`0-3,7` → {0, 1, 2, 3, 7}."""
+    seeds: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        ends = [first, last or first]
+        if not all(end.strip().isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
+            raise argparse.ArgumentTypeError(f"{text} are no seeds: expected such as 0-3,7")
+        if int(ends[1]) - int(ends[0]) > MOST_SEEDS:
+            raise argparse.ArgumentTypeError(f"{text}: more than {MOST_SEEDS} seeds")
+        seeds |= set(range(int(ends[0]), int(ends[1]) + 1))
+    return frozenset(seeds)

@@ -1,0 +1,129 @@
+"""Did both arms get the same chance: tuning, training, size, compute, memory?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.audits.audit import Audit
+from analysis.compare import Comparison
+from analysis.record import Cost
+from analysis.rules import Rules
+from analysis.text import hyper_text, seed_list, some
+
+PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
+
+
+def unequal_grid(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """One arm was tuned harder; void where that is the idea."""
+    baseline, idea = (side.arm for side in comparison.sides)
+    if set(baseline.grid) == set(idea.grid):
+        return
+    lacks = [
+        f"{arm.variant} lacks {hyper_text(dict(hyper))}"
+        for arm, other in ((baseline, idea), (idea, baseline))
+        for hyper in sorted(set(other.grid) - set(arm.grid))
+    ]
+    yield Audit(
+        "unequal_grid",
+        "void" if len(idea.grid) > len(baseline.grid) else "warning",
+        f"{idea.variant} was tuned over {len(idea.grid)} configurations, {baseline.variant} over "
+        f"{len(baseline.grid)}: {some(lacks)}.",
+        "Run both arms over the same grid: more tries alone win.",
+    )
+
+
+def unequal_budget(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The selected configurations trained for different times."""
+    budgets = {
+        side.name: sorted(
+            {f"{b.epochs} epochs, {b.steps} steps, {b.examples} examples"
+             for run in side.paired if not run.diverged for b in [run.record.budget]}
+        )
+        for side in comparison.sides
+    }  # fmt: skip
+    if len({each for found in budgets.values() for each in found}) > 1:
+        told = "; ".join(f"{name}: {', '.join(found)}" for name, found in budgets.items())
+        yield Audit(
+            "unequal_budget",
+            "warning",
+            f"The arms trained for different budgets: {told}.",
+            "Train both arms for the same number of epochs.",
+        )
+
+
+def grid_edge(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """An arm's best value of a hyper is the smallest or largest that it was tuned over."""
+    for side in comparison.sides:
+        for key, best in side.selection.best.hyper:
+            grid = sorted({dict(hyper)[key] for hyper in side.arm.grid if key in dict(hyper)})
+            if len(grid) < 2 or grid[0] < best < grid[-1]:
+                continue
+            end = "smallest" if best == grid[0] else "largest"
+            beyond = "below" if best == grid[0] else "above"
+            yield Audit(
+                "grid_edge",
+                "warning",
+                f"The best {key} of {side.name}, {best:.12g}, is the {end} of its grid "
+                f"{', '.join(f'{value:.12g}' for value in grid)}.",
+                f"Extend both arms' grids {beyond} {best:.12g} and run again: {side.name} may do "
+                "better there.",
+            )
+
+
+def tuned_on_reported_seeds(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The seeds whose validation scores chose are those whose test scores are reported."""
+    shared = sorted(
+        {
+            seed
+            for side in comparison.sides
+            if len(side.selection.candidates) > 1
+            for seed in side.selection.compared
+        }
+        & set(comparison.seeds)
+    )
+    if shared:
+        yield Audit(
+            "tuned_on_reported_seeds",
+            "note",
+            f"Hyper was chosen on validation scores of seed {seed_list(shared)}, whose test scores "
+            "are reported.",
+            "Harmless where both arms choose over the same grid (see p_selection_aware); "
+            "--tuning-seeds 0-3 chooses on those and reports the others.",
+        )
+
+
+def parameter_parity(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The selected configurations differ in size."""
+    yield from _parity(comparison, "parameter_parity", "parameters", "parameters", "size")
+
+
+def flop_parity(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The selected configurations differ in what a prediction costs."""
+    what = "FLOPs for an example's forward pass"
+    yield from _parity(comparison, "flop_parity", "flops_per_example", what, "compute")
+
+
+def memory_parity(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The selected configurations differ in what training keeps for the backward pass."""
+    what = "bytes saved for the backward pass"
+    yield from _parity(comparison, "memory_parity", "saved_bytes", what, "memory")
+
+
+def _parity(comparison: Comparison, code: str, field: str, what: str, by: str) -> Iterator[Audit]:
+    assert field in Cost.model_fields
+    baseline, idea = (
+        [getattr(run.record.cost, field) for run in side.selected.values()]
+        for side in comparison.sides
+    )
+    if None in baseline or None in idea:
+        return  # said among the limitations
+    here, there = sum(baseline) / len(baseline), sum(idea) / len(idea)
+    if abs(there - here) > here * PARITY_PCT / 100:
+        yield Audit(
+            code,
+            "warning",
+            f"{comparison.idea.name} has {there:.7g} {what}, {comparison.baseline.name} "
+            f"{here:.7g}: more than {PARITY_PCT:g} % apart.",
+            f"Change a width so that both arms have as many, or the arm with more may win by {by} "
+            "alone.",
+        )

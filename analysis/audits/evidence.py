@@ -1,0 +1,85 @@
+"""What can the data show, and were they judged as was said before?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.audits.audit import Audit
+from analysis.compare import Comparison
+from analysis.rules import Rules
+from analysis.statistics import fewest_pairs
+from analysis.text import seed_list, some
+
+
+def split_overlap(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The test split holds examples that were trained or tuned on."""
+    for side in comparison.sides:
+        shared = {
+            seed: run.record.probes.split_overlap
+            for seed, run in side.selected.items()
+            if run.record.probes.split_overlap
+        }
+        if shared:
+            yield Audit(
+                "split_overlap",
+                "void",
+                f"Up to {max(shared.values())} test examples of {side.name} also stand in train or "
+                f"validation (seed {seed_list(shared)}).",
+                "Split the data so that no example stands in two splits.",
+            )
+
+
+def few_seeds(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """No outcome could have been significant."""
+    needed = fewest_pairs(comparison.family_size, rules.alpha)
+    differing = sum(bool(d != 0) for d in comparison.effect.d)
+    if comparison.seeds and differing < needed:
+        yield Audit(
+            "few_seeds",
+            "warning",
+            f"{differing} of {len(comparison.seeds)} pairs differ; for {comparison.family_size} "
+            f"comparisons at level {rules.alpha:g} at least {needed} must, or no outcome can be "
+            "significant.",
+            f"Run at least {needed} seeds.",
+        )
+
+
+def fixed_data(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """All seeds share one data set."""
+    data = {run.record.hashes.data for run in comparison.baseline.paired}
+    if len(comparison.seeds) > 1 and len(data) == 1:
+        yield Audit(
+            "fixed_data",
+            "note",
+            f"All {len(comparison.seeds)} seeds have the same data: they measure other start "
+            "values and batch orders, not other data.",
+            "Say so where the result is quoted; it holds for this data set alone.",
+        )
+
+
+def rules_changed(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The comparison is not judged as its runs declared before they were trained."""
+    idea = comparison.idea.arm
+    runs = comparison.baseline.arm.runs + idea.runs
+    changes = {change: None for run in runs for change in rules.changed(run.record.analysis)}
+    changes |= {
+        f"metric is {comparison.metric.name}, was declared {run.record.metric.name}": None
+        for run in runs
+        if run.judged_by is not None
+    }
+    if changes:
+        yield Audit(
+            "rules_changed",
+            "warning",
+            f"Judged by other rules than those declared before training: {some(changes)}.",
+            "Rules that are chosen with the results in sight can be chosen to win: declare them "
+            "under analysis: in the configuration, and train with that.",
+        )
+    if idea.baselines and comparison.baseline.name not in idea.baselines:
+        yield Audit(
+            "rules_changed",
+            "note",
+            f"{comparison.idea.name} is compared with {comparison.baseline.name}; its runs declare "
+            f"{some(sorted(idea.baselines))} as baseline.",
+            "Declare the baseline in the sweep, or report both comparisons.",
+        )

@@ -1,0 +1,121 @@
+"""Do the arms differ in the variant alone?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.audits.audit import Audit, pairs, several, unlike
+from analysis.compare import Comparison
+from analysis.record import Run
+from analysis.rules import Rules
+from analysis.text import run_text, seed_list, some
+
+
+def metric_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """Scores in different units, or with different better ends, cannot be subtracted."""
+    metrics = {
+        f"{run.metric.name} ({run.metric.better}) in {side.name}"
+        for side in comparison.sides
+        for run in side.arm.runs
+        if run.metric != comparison.metric
+    }
+    if metrics:
+        yield Audit(
+            "metric_mismatch",
+            "void",
+            f"Not all runs have the metric {comparison.metric.name} ({comparison.metric.better}): "
+            f"{some(sorted(metrics))}.",
+            "Train both arms with the same version of the track.",
+        )
+
+
+def data_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The arms of a pair were not trained and tested on the same data."""
+    if seeds := unlike(comparison, lambda run: run.record.hashes.data):
+        yield Audit(
+            "data_mismatch",
+            "void",
+            f"The arms saw different data on seed {seed_list(seeds)}.",
+            "Train both arms with the same track settings and the same version of the data.",
+        )
+
+
+def order_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The arms of a pair did not see their batches in one order."""
+    if seeds := unlike(comparison, lambda run: run.record.hashes.order):
+        yield Audit(
+            "order_mismatch",
+            "void",
+            f"The arms saw their batches in different orders on seed {seed_list(seeds)}.",
+            "Train both arms with the same batch size, epochs and version of the code.",
+        )
+
+
+def confounded(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The configurations differ in more than variant and hyper."""
+    both = comparison.baseline.arm.runs + comparison.idea.arm.runs
+    parts: list[tuple[str, str, list[Run]]] = [
+        (group, group, both) for group in ("track", "model", "optimizer", "training")
+    ]
+    parts += [("variant", f"variant {s.name}", s.arm.runs) for s in comparison.sides]
+    for group, name, runs in parts:
+        examples = {getattr(run.record.hashes.config, group): run for run in reversed(runs)}
+        if len(examples) > 1:
+            yield Audit(
+                "confounded",
+                "void",
+                f"The runs do not have one configuration of {name}, but {len(examples)}: "
+                f"{some(f'{run_text(run.record)} in {run.folder}' for run in examples.values())}.",
+                "Compare .hydra/config.yaml in these folders, and analyse runs that differ in "
+                "variant, seed and tunable keys alone.",
+            )
+
+
+def init_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """Parameters outside the mechanism, of one name and shape, start different."""
+    seeds: dict[str, list[int]] = {}
+    for seed, baseline, idea in pairs(comparison):
+        other = idea.record.hashes.init
+        for name, here in baseline.record.hashes.init.items():
+            there = other.get(name, here)
+            same_shape = here.rpartition(":")[0] == there.rpartition(":")[0]
+            if same_shape and here != there:
+                seeds.setdefault(name, []).append(seed)
+    if seeds:
+        yield Audit(
+            "init_mismatch",
+            "warning",
+            f"{len(seeds)} parameters outside the mechanism start different in the arms: "
+            f"{some(f'{name} (seed {seed_list(at)})' for name, at in seeds.items())}.",
+            "Draw start values by parameter name, as models/network.py does, or part of the "
+            "difference is other luck.",
+        )
+
+
+def mixed_code(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The runs were made by different versions of a file."""
+    files = several(comparison, lambda run: run.record.hashes.code)
+    if files:
+        yield Audit(
+            "mixed_code",
+            "warning",
+            f"The code changed between the runs, in {some(files)}.",
+            "Run both arms with one version of the code.",
+        )
+
+
+def mixed_environment(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The runs were made on different machines or with different libraries."""
+    # a commit says nothing that the hashes of the files do not
+    keys = several(
+        comparison,
+        lambda run: {k: v for k, v in run.record.environment.items() if k != "commit"},
+    )
+    if keys:
+        told = (f"{key} ({', '.join(map(str, values))})" for key, values in keys.items())
+        yield Audit(
+            "mixed_environment",
+            "warning",
+            f"The runs were made in different environments: {some(told)}.",
+            "Run both arms on one machine with the same libraries.",
+        )

@@ -1,0 +1,117 @@
+"""Is the mechanism wired, does it act, and as predicted? Does the model look where it must not?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.audits.audit import Audit
+from analysis.compare import Comparison
+from analysis.record import Run, Signature
+from analysis.rules import Rules
+from analysis.statistics import INERT_ULPS, ulps_apart
+from analysis.text import number, run_text, seed_list, some
+
+LEAST_REACH = 1e-6  # a bias that softmax cancels gives 1e-8, a live table 1e-2
+
+
+def future_leak(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """A model that must be causal looks at later tokens."""
+    for side in comparison.sides:
+        leaky = [s for s, run in side.selected.items() if run.record.probes.causal is False]
+        if leaky:
+            yield Audit(
+                "future_leak",
+                "void",
+                f"{side.name} is claimed to be causal, but later tokens change its earlier outputs "
+                f"in {len(leaky)} of {len(side.selected)} models (seed {seed_list(leaky)}).",
+                "Mask what comes later, or say causal: false where the track allows it.",
+            )
+
+
+def out_of_reach(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The loss does not depend on a mechanism's own parameters."""
+    for side in comparison.sides:
+        unreached = {
+            seed: reach
+            for seed, run in sorted(side.selected.items())
+            if (reach := run.record.probes.reach) is not None and reach < LEAST_REACH
+        }
+        if unreached:
+            yield Audit(
+                "out_of_reach",
+                "void",
+                f"The loss hardly depends on the mechanism of {side.name} in {len(unreached)} of "
+                f"{len(side.selected)} models (seed {seed_list(unreached)}): its parameters get "
+                f"{max(unreached.values()):.2g} of the gradient, less than {LEAST_REACH:g}.",
+                "Check that the mechanism's output can change the prediction; a term that is "
+                "constant over keys, for one, is cancelled by softmax.",
+            )
+
+
+def idle_mechanism(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """Taking the mechanism out changes no model's score."""
+    for side in comparison.sides:
+        moved = [
+            ulps_apart(score, score + ablation)
+            for run in side.selected.values()
+            if (ablation := run.record.probes.ablation) is not None
+            and (score := run.record.scores.test) is not None
+        ]
+        if moved and max(moved) <= INERT_ULPS:
+            yield Audit(
+                "idle_mechanism",
+                "warning",
+                f"Neutralising the mechanism of {side.name} moves the test score by at most "
+                f"{number(max(moved))} float32 ulps in all of {len(moved)} models.",
+                "Check that neutral() takes it out, that it is not frozen at no effect, and that "
+                "it acts on what is scored.",
+            )
+
+
+def unconfirmed_signature(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """What the idea predicted does not hold in every model."""
+    failed = {
+        seed: signature
+        for seed, run in sorted(comparison.idea.selected.items())
+        if (signature := run.record.signature) is not None and not signature.holds
+    }
+    if failed:
+        told = (f"seed {seed}: {_refuted(signature)}" for seed, signature in failed.items())
+        yield Audit(
+            "unconfirmed_signature",
+            "warning",
+            f"The prediction of {comparison.idea.name} fails in {len(failed)} of "
+            f"{len(comparison.idea.selected)} models: {some(told)}.",
+            "If it wins, it is not shown to win by the mechanism that was predicted.",
+        )
+
+
+def prediction_edited(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The runs of one arm carry different predictions."""
+    for side in comparison.sides:
+        examples = {_predicted(run): run for run in reversed(side.arm.runs)}
+        if len(examples) > 1:
+            yield Audit(
+                "prediction_edited",
+                "warning",
+                f"The runs of {side.name} carry {len(examples)} different predictions: "
+                f"{some(f'{run_text(r.record)} in {r.folder}' for r in examples.values())}.",
+                "Predict before training: train anew with the prediction that is to be judged.",
+            )
+
+
+def _predicted(run: Run) -> str | None:
+    signature = run.record.signature
+    if signature is None:
+        return None
+    return signature.model_dump_json(include={"prediction", "criteria"})
+
+
+def _refuted(signature: Signature) -> str:
+    """`rate_distance_from_start = 0.02, not > 0.1`."""
+    return ", ".join(
+        f"{each.metric} = {number(signature.observed.get(each.metric))}, "
+        f"not {each.op} {each.value:g}"
+        for each in signature.criteria
+        if not each.holds(signature.observed)
+    )

@@ -1,0 +1,135 @@
+"""Are the runs all there, readable, and each once?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.audits.audit import Audit
+from analysis.compare import Comparison
+from analysis.record import Run
+from analysis.rules import Rules
+from analysis.text import hyper_text, run_text, seed_list, some
+
+
+def no_shared_seed(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """Nothing is paired, or nothing on which an arm's configurations could be compared."""
+    for side in comparison.sides:
+        if not side.selection.shared:
+            yield Audit(
+                "no_shared_seed",
+                "void",
+                f"{side.name} could not be tuned: no seed stands in the other arm and in all "
+                f"{len(side.selection.candidates)} configurations of {side.name}.",
+                "Run every configuration of both arms with the same seeds.",
+            )
+    if not comparison.seeds:
+        yield Audit(
+            "no_shared_seed",
+            "void",
+            f"The selected configurations of {comparison.baseline.name} and "
+            f"{comparison.idea.name} share no seed, so nothing is paired.",
+            "Run every configuration of both arms with the same seeds.",
+        )
+
+
+def missing_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """The plan has a run that left no record."""
+    if comparison.missing:
+        yield Audit(
+            "missing_run",
+            "warning" if rules.partial else "void",
+            f"{len(comparison.missing)} of {comparison.planned} planned runs left no record: "
+            f"{some(run_text(run) for run in comparison.missing)}.",
+            "Run them; --partial judges what is there, as if the absent runs had nothing to tell."
+            if not rules.partial
+            else "Run them before believing this verdict: runs seldom die at random.",
+        )
+
+
+def unplanned_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """A record that no plan asked for."""
+    if comparison.unplanned:
+        yield Audit(
+            "unplanned_run",
+            "warning",
+            f"{len(comparison.unplanned)} runs stand in no plan: "
+            f"{some(run_text(run.record) for run in comparison.unplanned)}.",
+            "Seeds or values that are added after a look bias the verdict: remove them, or sweep "
+            "everything anew.",
+        )
+
+
+def unpaired_seed(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """A seed that one arm's selected configuration lacks is left out of the pairs."""
+    seeds = comparison.baseline.arm.seeds | comparison.idea.arm.seeds
+    for side in comparison.sides:
+        if absent := sorted(seeds - set(side.selected)):
+            yield Audit(
+                "unpaired_seed",
+                "warning",
+                f"{side.name} ({hyper_text(side.selection.best.config)}) has no run of "
+                f"seed {seed_list(absent)}, which is left out of the pairs.",
+                "Run both arms with the same seeds.",
+            )
+
+
+def duplicate_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """Two records of one track, variant, seed and hyper; void if they disagree."""
+    for side in comparison.sides:
+        alike: list[str] = []
+        unlike: list[str] = []
+        for kept, other in side.arm.duplicates:
+            same = kept.record.scores == other.record.scores
+            (alike if same else unlike).append(_twin(kept, other))
+        if unlike:
+            yield Audit(
+                "duplicate_run",
+                "void",
+                f"Recorded twice, with different scores: {some(unlike)}.",
+                "Find out what differed (code, configuration, machine), and analyse one sweep.",
+            )
+        if alike:
+            yield Audit(
+                "duplicate_run",
+                "note",
+                f"Recorded twice, with the same scores (the first is used): {some(alike)}.",
+                "Nothing to do; name one sweep only to be rid of this note.",
+            )
+
+
+def unreadable_record(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """A file that a run left is truncated, not JSON, of another schema, or wrong in a field."""
+    if comparison.unreadable:
+        yield Audit(
+            "unreadable_record",
+            "warning",
+            f"Files that could not be used: {some(comparison.unreadable)}.",
+            "Run those runs again, or remove their folders.",
+        )
+
+
+def diverged_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+    """A loss that is not finite; void where the run is one of the pairs."""
+    for side in comparison.sides:
+        paired = [run for run in side.paired if run.diverged]
+        judged = {id(run) for run in paired}
+        others = [run for run in side.arm.runs if run.diverged and id(run) not in judged]
+        if paired:
+            yield Audit(
+                "diverged_run",
+                "void",
+                f"{len(paired)} of the {len(side.paired)} runs of {side.name} to be compared "
+                f"diverged: {some(run_text(run.record) for run in paired)}.",
+                f"Widen the grid of {side.name} until one configuration trains on every seed.",
+            )
+        if others:
+            yield Audit(
+                "diverged_run",
+                "warning",
+                f"Diverged, outside the pairs: {some(run_text(run.record) for run in others)}.",
+                "Expected at the upper end of a grid of learning rates, a bug elsewhere.",
+            )
+
+
+def _twin(kept: Run, other: Run) -> str:
+    return f"{run_text(kept.record)} in {kept.folder} and {other.folder}"

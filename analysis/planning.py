@@ -1,0 +1,161 @@
+"""From a pilot to a sweep: the seeds that an effect needs, what fewer could find, the cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.compare import compare, match
+from analysis.errors import AnalysisError
+from analysis.gather import Gathered
+from analysis.rules import Rules
+from analysis.select import Arm, select
+from analysis.statistics import detectable_dz, fewest_pairs, seeds_needed, spread
+
+SEEDS = (4, 8, 16, 32)
+UPPER = 0.8  # confidence of the upper limit of the standard deviation
+
+
+@dataclass(frozen=True)
+class Option:
+    """A sweep with so many seeds."""
+
+    seeds: int
+    mde: float | None  # None: no outcome could be significant
+    runs: int
+    seconds: float  # of training, one run after the other; NaN where not recorded
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison would take; effects in units of the metric."""
+
+    title: str
+    basis: str  # where the standard deviation comes from
+    level: float  # the baseline's mean, in absolute terms
+    effect: float
+    sd: float  # of the paired differences
+    sd_upper: float
+    comparisons: int
+    alpha: float
+    needed: Option | None  # None: too many seeds to count
+    needed_upper: Option | None  # if the standard deviation is at its upper limit
+    options: tuple[Option, ...]
+
+
+def plan(
+    arms: Mapping[tuple[str, str], Arm],
+    baseline: str | None,
+    rules: Rules,
+    effect_pct: float,
+    comparisons: int | None,
+) -> list[Plan]:
+    """A plan for every comparison of a pilot, or for each of its arms if there is none.
+
+    Args:
+        effect_pct: the effect to find, in per cent of the baseline's mean.
+        comparisons: in the family; None for as many as the pilot has.
+
+    Raises:
+        AnalysisError: the pilot has fewer than two seeds, or no spread.
+    """
+    try:
+        pairs, _ = match(arms, [], baseline)
+    except AnalysisError:
+        return [_alone(arm, rules, effect_pct, comparisons or 1) for arm in arms.values()]
+    return [
+        _plan(
+            f"{each.track}: {each.idea.name} against {each.baseline.name}",
+            f"the differences of {len(each.seeds)} pairs",
+            each.effect.d,
+            each.baseline.scores,
+            (each.baseline.arm, each.idea.arm),
+            effect_pct,
+            comparisons or each.family_size,
+            rules.alpha,
+        )
+        for each in compare(pairs, Gathered(), rules)
+    ]
+
+
+def _alone(arm: Arm, rules: Rules, effect_pct: float, comparisons: int) -> Plan:
+    """From one arm: as if pairing bought nothing, and an idea cost as much to train."""
+    best = select(arm, arm.seeds, arm.runs[0].metric.direction).best
+    scores = np.array([best.runs[seed].test for seed in sorted(best.runs)])
+    return _plan(
+        f"{arm.track}: an idea against {arm.variant}",
+        f"{len(scores)} runs of {arm.variant} alone, times √2, as if pairing by seed bought "
+        "nothing; a pilot of both arms would need fewer seeds",
+        scores * math.sqrt(2),
+        scores,
+        (arm, arm),
+        effect_pct,
+        comparisons,
+        rules.alpha,
+    )
+
+
+def _plan(
+    title: str,
+    basis: str,
+    d: np.ndarray,
+    scores: np.ndarray,
+    arms: Sequence[Arm],
+    effect_pct: float,
+    comparisons: int,
+    alpha: float,
+) -> Plan:
+    """`d`: (pairs,) with the standard deviation of the differences; `scores`: of the baseline."""
+    from scipy.stats import chi2
+
+    sd = spread(d)
+    if sd is None:
+        raise AnalysisError(
+            f"--plan, {title}: its standard deviation cannot be told from {len(d)} finite, "
+            "different scores: make a pilot of at least two seeds (better four) that trains"
+        )
+    level = abs(float(scores.mean()))
+    effect = level * effect_pct / 100
+    if effect == 0:
+        raise AnalysisError(f"--plan, {title}: the baseline's mean is 0, and so is its every part")
+    # Browne (1995), Statistics in Medicine 14: a small pilot's own sd plans too small a study
+    sd_upper = sd * math.sqrt((len(d) - 1) / chi2.ppf(1 - UPPER, len(d) - 1))
+
+    def option(seeds: int) -> Option:
+        possible = seeds >= fewest_pairs(comparisons, alpha)
+        dz = detectable_dz(seeds, alpha / comparisons) if possible else None
+        return Option(
+            seeds,
+            None if dz is None else dz * sd,
+            seeds * sum(len(arm.grid) for arm in arms),
+            seeds * sum(_seconds(arm) for arm in arms),
+        )
+
+    def needed(sd: float) -> Option | None:
+        seeds = seeds_needed(effect, sd, comparisons, alpha)
+        return None if seeds is None else option(seeds)
+
+    return Plan(
+        title,
+        basis,
+        level,
+        effect,
+        sd,
+        sd_upper,
+        comparisons,
+        alpha,
+        needed(sd),
+        needed(sd_upper),
+        tuple(map(option, SEEDS)),
+    )
+
+
+def _seconds(arm: Arm) -> float:
+    """Training seconds of one seed of an arm, over its whole grid; NaN where not recorded."""
+    by_hyper = [
+        [run.record.cost.train_seconds for run in runs.values()] for runs in arm.grid.values()
+    ]
+    return float(sum(np.mean(np.array(seconds, dtype=np.float64)) for seconds in by_hyper))
