@@ -19,7 +19,7 @@ def unequal_grid(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
     if set(baseline.grid) == set(idea.grid):
         return
     lacks = [
-        f"{arm.variant} lacks {hyper_text(dict(hyper))}"
+        f"{arm.variant} lacks {hyper_text(next(iter(other.grid[hyper].values())).record.hyper)}"
         for arm, other in ((baseline, idea), (idea, baseline))
         for hyper in sorted(set(other.grid) - set(arm.grid))
     ]

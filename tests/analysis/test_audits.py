@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.audits import AUDITS
+from analysis.verdict import confidence
 from tests.analysis.builder import analysed, diverge, grid, pick, record, write_run, write_sweep
 
 
@@ -20,19 +21,25 @@ def raised(judged, code):
     return [(each.severity, each.message) for each in judged.audits if each.code == code]
 
 
+def faults(judged):
+    """The codes that were raised, but for the note that every grid tuned on its own seeds gets."""
+    return [each.code for each in judged.audits if each.code != "tuned_on_reported_seeds"]
+
+
 def only(judged, code):
-    """The one audit of this comparison, which must be of this code."""
-    assert [each.code for each in judged.audits] == [code]
-    [audit] = judged.audits
+    """The one fault of this comparison, which must be of this code."""
+    assert faults(judged) == [code]
+    [audit] = [each for each in judged.audits if each.code == code]
     assert audit.advice
     return audit.severity, audit.message
 
 
-def test_clean_sweep_raises_nothing(tmp_path, records):
-    [judged] = analysed(write_sweep(tmp_path, records))
+def test_clean_sweep_raises_nothing(tmp_path):
+    sweep = write_sweep(tmp_path, grid(seeds=range(12)))
+    [judged] = analysed(sweep, tuning_seeds=frozenset(range(4)))
     assert judged.audits == ()
     assert judged.verdict == "idea better (significant)"
-    assert judged.confidence == 10
+    assert confidence(judged.audits) == 10
 
 
 def test_every_audit_has_a_trap():
@@ -96,13 +103,13 @@ def test_a_run_missing_from_one_sweep_may_lie_in_another(tmp_path, records):
         write_sweep(tmp_path / "second", records[-1:]),
     ]
     [judged] = analysed(*sweeps)
-    assert judged.audits == ()
+    assert faults(judged) == []
 
 
 def test_missing_runs_of_other_arms_are_no_concern(tmp_path, records):
     plan = records + grid(["other"])
     [judged] = analysed(write_sweep(tmp_path, records, plan=plan))
-    assert judged.audits == ()
+    assert faults(judged) == []
 
 
 def test_trap_duplicate_run(tmp_path, records):
@@ -244,7 +251,7 @@ def test_trap_grid_edge(tmp_path, records, arm, lr, end):
 
 def test_grid_edge_of_any_swept_key(tmp_path):
     records = grid(lrs=[0.003])  # one value has no edge
-    assert analysed(write_sweep(tmp_path / "one", records))[0].audits == ()
+    assert faults(analysed(write_sweep(tmp_path / "one", records))[0]) == []
     for run in grid(lrs=[0.003]):
         run["hyper"]["gamma"] = 2
         run["scores"]["validation"] = 9.0
@@ -264,7 +271,7 @@ def test_trap_out_of_reach(tmp_path, records, arm, reach, void):
     pick(records, arm, seed=7)[0]["probes"]["reach"] = reach
     [judged] = analysed(write_sweep(tmp_path, records))
     if not void:
-        assert judged.audits == ()
+        assert faults(judged) == []
         return
     severity, message = only(judged, "out_of_reach")
     assert severity == "void"
@@ -274,23 +281,341 @@ def test_trap_out_of_reach(tmp_path, records, arm, reach, void):
     assert judged.verdict == "invalid"
 
 
-@pytest.mark.parametrize(
-    ("factor", "apart"), [(1.06, True), (0.94, True), (1.04, False), (0.96, False)]
-)
-def test_trap_parameter_parity(tmp_path, records, factor, apart):
+PARITY = {
+    "parameter_parity": ("parameters", 101832),
+    "flop_parity": ("flops_per_example", 6.1e6),
+    "memory_parity": ("saved_bytes", 1.2e7),
+}
+
+
+def parity(folder, records, code, factor):
+    field, was = PARITY[code]
     for run in pick(records, "idea", lr=None):
-        run["cost"]["parameters"] = round(run["cost"]["parameters"] * factor)
-    [judged] = analysed(write_sweep(tmp_path, records))
-    if not apart:
-        assert judged.audits == ()
+        run["cost"][field] = round(was * factor)
+    [judged] = analysed(write_sweep(folder, records))
+    if 0.95 < factor < 1.05:
+        assert faults(judged) == []
         return
-    severity, message = only(judged, "parameter_parity")
+    severity, message = only(judged, code)
     assert severity == "warning"
-    assert str(round(101832 * factor)) in message
-    assert "101832" in message
+    assert f"idea has {round(was * factor):.7g} " in message
+    assert f"baseline {was:.7g}" in message
+
+
+FACTORS = pytest.mark.parametrize("factor", [2, 1.06, 0.94, 1.04, 0.96])
+
+
+@FACTORS
+def test_trap_parameter_parity(tmp_path, records, factor):
+    parity(tmp_path, records, "parameter_parity", factor)
+
+
+@FACTORS
+def test_trap_flop_parity(tmp_path, records, factor):
+    parity(tmp_path, records, "flop_parity", factor)
+
+
+@FACTORS
+def test_trap_memory_parity(tmp_path, records, factor):
+    parity(tmp_path, records, "memory_parity", factor)
 
 
 def test_parity_is_of_the_selected_configurations(tmp_path, records):
     for run in pick(records, "idea", lr=0.006):
         run["cost"]["parameters"] *= 2
-    assert analysed(write_sweep(tmp_path, records))[0].audits == ()
+        run["cost"]["flops_per_example"] = None
+    assert faults(analysed(write_sweep(tmp_path, records))[0]) == []
+
+
+def test_what_was_not_counted_is_not_compared(tmp_path, records):
+    for run in pick(records, "idea"):
+        run["cost"]["flops_per_example"] = None
+    assert faults(analysed(write_sweep(tmp_path, records))[0]) == []
+
+
+def test_trap_unplanned_run(tmp_path, records):
+    more = grid(seeds=[8])
+    [judged] = analysed(write_sweep(tmp_path / "more", records + more, plan=records))
+    severity, message = only(judged, "unplanned_run")
+    assert severity == "warning"
+    assert "6 runs stand in no plan: baseline seed=8 lr=0.0015" in message
+    # a second sweep that planned them is no fault, nor are runs of which nobody made a plan
+    again = [write_sweep(tmp_path / "a", records), write_sweep(tmp_path / "b", more)]
+    assert faults(analysed(*again)[0]) == []
+    assert faults(analysed(write_sweep(tmp_path / "none", records + more, planned=False))[0]) == []
+
+
+def test_trap_init_mismatch(tmp_path, records):
+    for seed in (2, 5):
+        pick(records, "idea", seed)[0]["hashes"]["init"]["embed.weight"] = "64×1:other"
+    [judged] = analysed(write_sweep(tmp_path / "other", records))
+    severity, message = only(judged, "init_mismatch")
+    assert severity == "warning"
+    assert "1 parameters" in message
+    assert "embed.weight (seed 2, 5)" in message
+    for run in pick(records, "idea"):  # of another shape, or absent, it cannot start alike
+        run["hashes"]["init"] = {"embed.weight": "32×1:other", "own.weight": "8×8:x"}
+    assert faults(analysed(write_sweep(tmp_path / "shape", records))[0]) == []
+
+
+@pytest.mark.parametrize("group", ["track", "model", "optimizer", "training"])
+def test_trap_confounded(tmp_path, records, group):
+    for run in pick(records, "idea", lr=None):
+        run["hashes"]["config"][group] = "another"
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "confounded")
+    assert severity == "void"
+    assert f"one configuration of {group}, but 2" in message
+    assert "idea seed=0 lr=0.0015 gamma=1 in " in message
+    assert "baseline seed=0 lr=0.0015 gamma=1 in " in message
+    assert judged.verdict == "invalid"
+
+
+def test_an_arm_that_is_two_variants_is_confounded(tmp_path, records):
+    """Two sweeps, between which the arm's YAML was edited."""
+    for run in pick(records, "idea", lr=0.006):
+        run["hashes"]["config"]["variant"] = "edited"
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "confounded")
+    assert severity == "void"
+    assert "one configuration of variant idea, but 2" in message
+
+
+def test_trap_mixed_code(tmp_path, records):
+    for run in pick(records, "idea", lr=None):
+        run["hashes"]["code"] |= {"models/idea.py": "a file of its own is no fault"}
+    assert faults(analysed(write_sweep(tmp_path / "own", records))[0]) == []
+    for run in pick(records, "idea", lr=0.006):
+        run["hashes"]["code"]["models/attention.py"] = "edited"
+    [judged] = analysed(write_sweep(tmp_path / "edited", records))
+    severity, message = only(judged, "mixed_code")
+    assert severity == "warning"
+    assert "models/attention.py" in message
+    assert "models/idea.py" not in message
+
+
+def test_of_two_sweeps_one_changed_the_code(tmp_path):
+    """The second adds seeds, after an edit of a file that both arms import."""
+    first, second = grid(seeds=range(4)), grid(seeds=range(4, 8))
+    for run in second:
+        run["hashes"]["code"]["models/attention.py"] = "edited"
+    sweeps = [write_sweep(tmp_path / "a", first), write_sweep(tmp_path / "b", second)]
+    only(analysed(*sweeps)[0], "mixed_code")
+
+
+def test_trap_mixed_environment(tmp_path, records):
+    for run in records:
+        run["environment"]["commit"] = f"{run['seed']}"  # the code's own hashes say more
+    assert faults(analysed(write_sweep(tmp_path / "commit", records))[0]) == []
+    for run in pick(records, "baseline", seed=7, lr=None):
+        run["environment"] |= {"torch": "3", "device": "NVIDIA H200"}
+    [judged] = analysed(write_sweep(tmp_path / "other", records))
+    severity, message = only(judged, "mixed_environment")
+    assert severity == "warning"
+    assert "device (NVIDIA H200, cpu)" in message or "device (cpu, NVIDIA H200)" in message
+    assert "torch" in message
+    assert "python" not in message
+
+
+def test_trap_unequal_grid(tmp_path, records):
+    fewer = [run for run in records if run not in pick(records, "idea", lr=0.0015)]
+    [judged] = analysed(write_sweep(tmp_path / "fewer", fewer))
+    [(severity, message)] = raised(judged, "unequal_grid")
+    assert severity == "warning"
+    assert "idea was tuned over 2 configurations, baseline over 3" in message
+    assert "idea lacks lr=0.0015" in message
+    assert judged.comparison.effect.p_selection_aware is None
+
+    more = [run for run in records if run not in pick(records, "baseline", lr=0.0015)]
+    [judged] = analysed(write_sweep(tmp_path / "more", more))
+    [(severity, message)] = raised(judged, "unequal_grid")
+    assert severity == "void"
+    assert "baseline lacks lr=0.0015" in message
+    assert judged.verdict == "invalid"
+
+    for run in pick(records, "idea", lr=0.006):
+        run["hyper"]["lr"] = 0.012
+    [judged] = analysed(write_sweep(tmp_path / "other", records))
+    assert only(judged, "unequal_grid")[0] == "warning"  # as many
+
+
+def test_trap_unequal_budget(tmp_path, records):
+    for run in pick(records, "idea"):
+        run["budget"] = {"epochs": 20, "steps": 500, "examples": 16000}
+    [judged] = analysed(write_sweep(tmp_path / "longer", records))
+    severity, message = only(judged, "unequal_budget")
+    assert severity == "warning"
+    assert "baseline: 10 epochs, 250 steps, 8000 examples" in message
+    assert "idea: 20 epochs" in message
+
+
+def test_a_run_that_diverged_early_has_no_unequal_budget(tmp_path, records):
+    for arm in ("baseline", "idea"):
+        for run in pick(records, arm, seed=3, lr=None):
+            diverge(run)
+            run["budget"] = {"epochs": 10, "steps": 7, "examples": 224}
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert set(faults(judged)) == {"diverged_run"}
+
+
+def test_trap_tuned_on_reported_seeds(tmp_path):
+    sweep = write_sweep(tmp_path / "grid", grid(seeds=range(12)))
+    [judged] = analysed(sweep)
+    [(severity, message)] = raised(judged, "tuned_on_reported_seeds")
+    assert severity == "note"
+    assert "seed 0–11" in message
+    [judged] = analysed(sweep, tuning_seeds=frozenset(range(4)))
+    assert judged.audits == ()
+    assert judged.comparison.seeds == tuple(range(4, 12))
+    single = write_sweep(tmp_path / "single", grid(lrs=[0.003]))  # nothing was chosen
+    assert analysed(single)[0].audits == ()
+
+
+def test_tuning_seeds_choose_and_are_not_reported(tmp_path):
+    records = grid(seeds=range(12))
+    for run in pick(records, "idea", lr=0.006):  # best on the tuning seeds alone
+        run["scores"]["validation"] = 0.1 if run["seed"] < 4 else 9.0
+    sweep = write_sweep(tmp_path, records)
+    [judged] = analysed(sweep, tuning_seeds=frozenset(range(4)))
+    assert judged.comparison.idea.selection.best.config["lr"] == 0.006
+    expect = [run["scores"]["test"] for run in pick(records, "idea", lr=0.006)][4:]
+    assert judged.comparison.idea.scores.tolist() == expect
+    assert judged.comparison.effect.p_selection_aware is None  # it needs no correction
+    assert analysed(sweep)[0].comparison.idea.selection.best.config["lr"] == 0.003
+
+
+@pytest.mark.parametrize("ablation", [0.0, 5e-8])
+def test_trap_idle_mechanism(tmp_path, records, ablation):
+    for run in pick(records, "idea"):
+        run["probes"]["ablation"] = ablation
+    [judged] = analysed(write_sweep(tmp_path / "idle", records))
+    severity, message = only(judged, "idle_mechanism")
+    assert severity == "warning"
+    assert "mechanism of idea" in message
+    assert "all of 8 models" in message
+    pick(records, "idea", seed=1)[0]["probes"]["ablation"] = -1e-3
+    assert faults(analysed(write_sweep(tmp_path / "one", records))[0]) == []
+    for run in pick(records, "idea"):  # there is none to take out
+        run["probes"]["ablation"] = None
+    assert faults(analysed(write_sweep(tmp_path / "none", records))[0]) == []
+
+
+@pytest.mark.parametrize("arm", ["baseline", "idea"])
+def test_trap_future_leak(tmp_path, records, arm):
+    pick(records, arm, seed=4)[0]["probes"]["causal"] = False
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "future_leak")
+    assert severity == "void"
+    assert f"{arm} is claimed to be causal" in message
+    assert "1 of 8 models (seed 4)" in message
+    assert judged.verdict == "invalid"
+
+
+def test_where_nobody_claims_causality_nothing_leaks(tmp_path, records):
+    for run in records:
+        run["probes"]["causal"] = None
+    assert faults(analysed(write_sweep(tmp_path, records))[0]) == []
+
+
+def test_trap_split_overlap(tmp_path, records):
+    pick(records, "baseline", seed=6)[0]["probes"]["split_overlap"] = 3
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "split_overlap")
+    assert severity == "void"
+    assert "3 test examples of baseline" in message
+    assert "seed 6" in message
+    assert judged.verdict == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("ideas", "seeds", "few"), [(1, 5, True), (1, 6, False), (3, 6, True), (3, 7, False)]
+)
+def test_trap_few_seeds(tmp_path, ideas, seeds, few):
+    arms = ["baseline", *"abc"[:ideas]]
+    judged = analysed(write_sweep(tmp_path, grid(arms, seeds=range(seeds))))
+    assert len(judged) == ideas
+    for each in judged:
+        assert (each.verdict == "underpowered") == few
+        if few:
+            severity, message = only(each, "few_seeds")
+            assert severity == "warning"
+            assert f"{seeds} of {seeds} pairs differ" in message
+            assert f"at least {seeds + 1} must" in message
+        else:
+            assert faults(each) == []
+
+
+def test_trap_fixed_data(tmp_path, records):
+    for run in records:
+        run["hashes"]["data"] = "one series"
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "fixed_data")
+    assert severity == "note"
+    assert "8 seeds" in message
+
+
+def test_trap_unconfirmed_signature(tmp_path, records):
+    pick(records, "idea", seed=2)[0]["signature"]["observed"]["rate_distance_from_start"] = 0.009
+    del pick(records, "idea", seed=3)[0]["signature"]["observed"]["rate_distance_from_start"]
+    for run in pick(records, "idea", seed=5, lr=0.006) + pick(records, "baseline", seed=5):
+        run["signature"]["observed"]["rate_distance_from_start"] = 0.0  # not what is judged
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "unconfirmed_signature")
+    assert severity == "warning"
+    assert "2 of 8 models" in message
+    assert "seed 2: rate_distance_from_start = 0.009, not > 0.01" in message
+    assert "seed 3: rate_distance_from_start = –, not > 0.01" in message
+    assert judged.system_verdict == "partial"
+
+
+def test_trap_prediction_edited(tmp_path, records):
+    """The criterion was lowered before the last learning rate was run."""
+    for run in pick(records, "idea", lr=0.006):
+        run["signature"]["criteria"][0]["value"] = 0.001
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "prediction_edited")
+    assert severity == "warning"
+    assert "runs of idea carry 2 different predictions" in message
+
+
+RULES = {
+    "alpha": (0.1, "alpha is 0.1, was declared 0.05"),
+    "margin_pct": (5.0, "margin_pct is 5.0, was declared 1.0"),
+    "family": ("track", "family is track, was declared all"),
+    "metric": ("mae", "metric is mae, was declared mse"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_trap_rules_changed(tmp_path, records, rule):
+    for run in records:
+        run["secondary"]["mae"] |= {k: score**0.5 for k, score in run["scores"].items()}
+    sweep = write_sweep(tmp_path, records)
+    value, told = RULES[rule]
+    severity, message = only(analysed(sweep, **{rule: value})[0], "rules_changed")
+    assert severity == "warning"
+    assert told in message
+    declared = {"alpha": 0.05, "margin_pct": 1.0, "family": "all", "metric": "mse"}
+    assert faults(analysed(sweep, **{rule: declared[rule]})[0]) == []  # as declared
+
+
+def test_another_baseline_than_was_declared_is_a_note(tmp_path):
+    sweep = write_sweep(tmp_path, grid(["baseline", "control", "idea"]))
+    severity, message = only(analysed(sweep, baseline="control")[1], "rules_changed")
+    assert severity == "note"
+    assert "idea is compared with control; its runs declare baseline" in message
+
+
+def test_what_runs_declared_holds_and_disagreement_is_told(tmp_path, records):
+    for run in records:
+        run["analysis"]["alpha"] = 2 / 512
+    [judged] = analysed(write_sweep(tmp_path / "strict", records))
+    assert judged.verdict == "underpowered"
+    assert faults(judged) == ["few_seeds"]
+    for run in pick(records, "idea", lr=None):
+        run["analysis"]["alpha"] = 0.05
+    [judged] = analysed(write_sweep(tmp_path / "unlike", records))
+    assert "rules_changed" in faults(judged)
+    for run in records:
+        run["analysis"] = None  # nothing was declared: the defaults
+    assert faults(analysed(write_sweep(tmp_path / "none", records))[0]) == []

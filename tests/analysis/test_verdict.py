@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.audits import Audit
-from analysis.verdict import decide
+from analysis.audits.audit import Audit
+from analysis.verdict import confidence, decide
 from tests.analysis.builder import analysed, diverge, grid, pick, record, write_run, write_sweep
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "statistics_golden.json").read_text())
@@ -189,9 +189,10 @@ def test_confidence(tmp_path):
     for run in pick(records, "idea", lr=0.006):
         run["scores"]["validation"] = 0.0
     [judged] = analysed(write_sweep(tmp_path / "warning", records))
-    assert judged.confidence == 8
+    assert confidence(judged.audits) == 7  # grid_edge; the note that seeds tuned and are reported
     [judged] = analysed(write_sweep(tmp_path / "note", [*records, records[0]]))
-    assert judged.confidence == 7
+    assert confidence(judged.audits) == 6
     pick(records, "idea", lr=0.006)[0]["hashes"]["data"] = "other"
     [judged] = analysed(write_sweep(tmp_path / "void", records))
-    assert judged.confidence == 0
+    assert confidence(judged.audits) == 0
+    assert confidence([Audit("x", "warning", "", "")] * 9) == 1
