@@ -12,12 +12,13 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from analysis.audits.audit import Audit
+from analysis.audits.budget import grid_edge_of
 from analysis.compare import Effect, measure
 from analysis.errors import AnalysisError
 from analysis.record import Part, first_error
 from analysis.rules import Rules
 from analysis.statistics import INERT_ULPS, count_wins, holm, ulps_apart
-from analysis.text import hyper_text, number, seed_list
+from analysis.text import hyper_text, number, seed_list, some
 from analysis.verdict import (
     SystemVerdict,
     confidence,
@@ -317,52 +318,52 @@ def _audits(report: Report, effect: Effect) -> Iterator[Audit]:
             "mde_was_half_width",
             "note",
             f"What it calls MDE, {number(mde)}, is the half-width of the 95 % interval{power}.",
-            "Read the one below now.",
+            "Read the one that its scores have.",
         )
 
 
 def _selection(bench: Bench) -> Iterator[Audit]:
     """How each arm's configuration was chosen."""
+    idea = bench.idea
     arms = (
         (bench.baseline.name, bench.baseline.best_cfg, bench.baseline.sweep, bench.baseline.full),
-        (bench.idea.name, bench.idea.best_cfg or bench.idea_config,
-         bench.idea.sweep or bench.idea_sweep, bench.idea),
-    )  # fmt: skip
+        (idea.name, idea.best_cfg or bench.idea_config, idea.sweep or bench.idea_sweep, idea),
+    )
+    on_test: list[str] = []
+    on_seeds: list[str] = []
     for name, best, sweep, full in arms:
         if best is None or not sweep:
             yield Audit(
-                "grid_not_recorded", "warning", f"The grid of {name} was not recorded.",
+                "grid_not_recorded",
+                "warning",
+                f"The grid of {name} was not recorded.",
                 "Tune both arms over one grid.",
-            )  # fmt: skip
+            )
             continue
         for key, value in best.items():
             grid = sorted({entry.cfg[key] for entry in sweep if key in entry.cfg})
             if len(grid) > 1 and value in (grid[0], grid[-1]):
-                end = "smallest" if value == grid[0] else "largest"
-                yield Audit(
-                    "grid_edge",
-                    "warning",
-                    f"The best {key} of {name}, {value:.12g}, is the {end} of its grid "
-                    f"{', '.join(f'{each:.12g}' for each in grid)}.",
-                    f"Extend both arms' grids beyond {value:.12g} and run again.",
-                )
-        chosen = [entry for entry in sweep if entry.cfg == best]
+                yield grid_edge_of(name, key, value, grid)
         if len(sweep) > 1 and all(entry.validation_mean is None for entry in sweep):
-            yield Audit(
-                "selected_on_test",
-                "warning",
-                f"{name} ({hyper_text(best)}) was chosen on scores of the kind that is reported: "
-                "no validation score was recorded.",
-                "Choose on validation scores.",
-            )
-        if seeds := _tuning_seeds(chosen[0].mean if chosen else None, full.per_seed):
-            yield Audit(
-                "tuned_on_reported_seeds",
-                "note",
-                f"{name} was chosen on the scores of seed {seed_list(range(seeds))}, which are "
-                "among the reported.",
-                "Choose on other seeds than those that are reported.",
-            )
+            on_test.append(f"{name} ({hyper_text(best)})")
+        mean = next((entry.mean for entry in sweep if entry.cfg == best), None)
+        if seeds := _tuning_seeds(mean, full.per_seed):
+            on_seeds.append(f"{name} on seed {seed_list(range(seeds))}")
+    if on_test:
+        yield Audit(
+            "selected_on_test",
+            "warning",
+            f"Chosen without validation scores, on scores of the kind that is reported: "
+            f"{some(on_test)}.",
+            "Choose on validation scores.",
+        )
+    if on_seeds:
+        yield Audit(
+            "tuned_on_reported_seeds",
+            "note",
+            f"The scores that chose are among those reported: {some(on_seeds)}.",
+            "Choose on other seeds than those that are reported.",
+        )
 
 
 def _tuning_seeds(mean: float | None, per_seed: Scores) -> int | None:

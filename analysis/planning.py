@@ -41,7 +41,7 @@ class Plan:
     sd_upper: float
     comparisons: int
     alpha: float
-    needed: Option | None  # None: too many seeds to count
+    needed: Option | None  # None: more than a billion seeds
     needed_upper: Option | None  # if the standard deviation is at its upper limit
     options: tuple[Option, ...]
 

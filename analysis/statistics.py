@@ -245,40 +245,65 @@ def pairing_correlation(baseline: Array, idea: Array) -> float | None:
 
 @cache
 def detectable_dz(pairs: int, alpha: float) -> float | None:
-    """The d_z that a two-sided paired t-test at level `alpha` finds with power 0.8.
+    """Standardised effect that a two-sided paired t-test at `alpha` finds with power 0.8.
 
-    None where statsmodels finds no root: from 32 pairs on, at levels of 1e-4 and below.
-    Source: Cohen (1988), Statistical Power Analysis, chapter 2.
+    None where so few pairs cannot tell, or the distribution cannot be computed.
     """
-    from statsmodels.stats.power import TTestPower
-
-    test = TTestPower()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its complaints; the answer is checked below instead
-        try:
-            dz = float(np.squeeze(test.solve_power(nobs=pairs, alpha=alpha, power=POWER)))
-        except ValueError:
-            return None
-    return dz if abs(test.power(dz, pairs, alpha) - POWER) < 1e-3 else None
+    if pairs < 2:
+        return None
+    dz = _solve_power(nobs=pairs, alpha=alpha)
+    if dz is None and pairs >= fewest_pairs(1, alpha):
+        dz = _reaches_power(lambda dz: _t_power(dz, pairs, alpha), start=0.0)
+    return dz
 
 
+@cache
 def pairs_needed(dz: float, alpha: float) -> float | None:
-    """Pairs (not rounded) at which a t-test finds the standardised effect `dz` with power 0.8.
+    """Pairs (not rounded) at which that t-test finds the standardised effect `dz`.
 
-    At least 2; None where so many are needed that the solver gives up (about a million).
+    None where the distribution cannot be computed: more than a billion.
     """
+    least = fewest_pairs(1, alpha)  # with fewer the sign-flip test finds nothing anyway
+    dz = min(dz, 20.0)  # these find it, and further out scipy's distribution fails
+    if _t_power(dz, least, alpha) >= POWER:
+        return _solve_power(effect_size=dz, alpha=alpha) or least
+    pairs = _solve_power(effect_size=dz, alpha=alpha)
+    return pairs or _reaches_power(lambda pairs: _t_power(dz, pairs, alpha), start=least)
+
+
+def _solve_power(**known: float) -> float | None:
+    """statsmodels' answer; None where its solver gives up, which it does in several ways."""
     from statsmodels.stats.power import TTestPower
 
-    test = TTestPower()
-    if not test.power(dz, 2, alpha) < POWER:  # not a number for a dz beyond all measure
-        return 2.0
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True):  # its complaints; the answer is checked below
         warnings.simplefilter("ignore")
         try:
-            pairs = float(np.squeeze(test.solve_power(effect_size=dz, alpha=alpha, power=POWER)))
+            found = float(np.squeeze(TTestPower().solve_power(**known, power=POWER)))
         except ValueError:
             return None
-    return pairs if abs(test.power(dz, pairs, alpha) - POWER) < 1e-3 else None
+    power = _t_power(known.get("effect_size", found), known.get("nobs", found), known["alpha"])
+    return found if abs(power - POWER) < 1e-5 else None
+
+
+def _t_power(dz: float, pairs: float, alpha: float) -> float:
+    """Power of the two-sided paired t-test, from the noncentral t distribution."""
+    from scipy.stats import nct, t
+
+    critical, shift = t.isf(alpha / 2, pairs - 1), dz * math.sqrt(pairs)
+    tails = nct.sf(critical, pairs - 1, shift), nct.cdf(-critical, pairs - 1, shift)
+    return float(np.nansum(tails))  # a tail that scipy cannot tell is below 1e-5 of the other
+
+
+def _reaches_power(power: Callable[[float], float], start: float) -> float | None:
+    """Where the rising function `power` reaches 0.8; None if it does not up to a billion."""
+    from scipy.optimize import brentq
+
+    low = high = start
+    while power(high) < POWER:
+        low, high = high, 2 * high + 1
+        if high > 1e9:
+            return None
+    return float(brentq(lambda x: power(x) - POWER, low, high))
 
 
 def fewest_pairs(comparisons: int, alpha: float) -> int:
@@ -287,8 +312,10 @@ def fewest_pairs(comparisons: int, alpha: float) -> int:
 
 
 def seeds_needed(effect: float, sd: float, comparisons: int, alpha: float) -> int | None:
-    """Pairs that find `effect`, in units of `sd`'s metric, with power 0.8 at α/m, and could be
-    significant by the sign-flip test at all; None for more than about a million."""
+    """Pairs that find `effect` with power 0.8 at α/m, and could be significant at all.
+
+    `sd` is that of the differences, in the unit of `effect`. None for more than a billion.
+    """
     pairs = pairs_needed(abs(effect) / sd, alpha / comparisons)
     return None if pairs is None else max(math.ceil(pairs), fewest_pairs(comparisons, alpha))
 

@@ -177,37 +177,45 @@ def show_plan(plans: Sequence[Plan]) -> None:
     """Print what an effect would take, and what smaller sweeps could find."""
     console = Console(highlight=False)
     for plan in plans:
-        share = 100 * plan.effect / plan.level
-        console.print(plain(plan.title, "bold"))
-        console.print(plain(f"  basis: {plan.basis}; standard deviation {number(plan.sd)}"))
-        console.print(
-            plain(
-                f"  to find {number(plan.effect)} ({share:.3g} % of the baseline's mean) "
-                f"with power {POWER:g} at level {plan.alpha:g}/{plan.comparisons}:"
-            )
-        )
-        for option, case in (
-            (plan.needed, f"if the standard deviation is {number(plan.sd)}"),
-            (plan.needed_upper, f"if it is {number(plan.sd_upper)}, its upper 80 % limit"),
+        share = f"{100 * plan.effect / plan.level:.3g} % of the baseline's mean"
+        facts = Table.grid(padding=(0, 2))
+        for label, value in (
+            ("effect", f"{number(plan.effect)}, {share}"),
+            ("to be found", f"with power {POWER:g} at level {plan.alpha:g}/{plan.comparisons}"),
+            ("pilot", f"standard deviation {number(plan.sd)}, from {plan.basis}"),
+            ("needs", _option(plan.needed)),
+            (
+                "careful",
+                f"{_option(plan.needed_upper)}, if the standard deviation is "
+                f"{number(plan.sd_upper)}, the upper 80 % limit of so small a pilot",
+            ),
         ):
-            found = "more seeds than can be counted" if option is None else _option(option)
-            console.print(plain(f"    {found}, {case}"))
+            facts.add_row(plain(f"  {label}"), plain(value))
         table = Table(box=SIMPLE)
-        for heading in ("seeds", "MDE", "% of the mean", "runs", "training time, one by one"):
+        for heading in ("seeds", "MDE", "% of the mean", "runs", "training time"):
             table.add_column(heading, justify="right")
         for option in plan.options:
             rel = None if option.mde is None else 100 * option.mde / plan.level
             table.add_row(
                 str(option.seeds),
-                "none: too few to be significant" if option.mde is None else number(option.mde),
+                "too few" if option.mde is None else number(option.mde),
                 number(rel, 3),
                 str(option.runs),
                 duration(option.seconds),
             )
-        console.print(table)
+        console.print(plain(plan.title, "bold"), facts, table)
+    console.print(
+        plain(
+            "MDE: the smallest effect found with that power; too few: no outcome of so few seeds "
+            "could be significant. Runs of both arms over the pilot's grid; training time one run "
+            "after the other, to be divided by the runs side by side."
+        )
+    )
 
 
-def _option(option: Option) -> str:
+def _option(option: Option | None) -> str:
+    if option is None:
+        return "more than a billion seeds"
     return f"{option.seeds} seeds, {option.runs} runs, {duration(option.seconds)} of training"
 
 

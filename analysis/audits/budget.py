@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
@@ -56,18 +56,20 @@ def grid_edge(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
     for side in comparison.sides:
         for key, best in side.selection.best.hyper:
             grid = sorted({dict(hyper)[key] for hyper in side.arm.grid if key in dict(hyper)})
-            if len(grid) < 2 or grid[0] < best < grid[-1]:
-                continue
-            end = "smallest" if best == grid[0] else "largest"
-            beyond = "below" if best == grid[0] else "above"
-            yield Audit(
-                "grid_edge",
-                "warning",
-                f"The best {key} of {side.name}, {best:.12g}, is the {end} of its grid "
-                f"{', '.join(f'{value:.12g}' for value in grid)}.",
-                f"Extend both arms' grids {beyond} {best:.12g} and run again: {side.name} may do "
-                "better there.",
-            )
+            if len(grid) > 1 and best in (grid[0], grid[-1]):
+                yield grid_edge_of(side.name, key, best, grid)
+
+
+def grid_edge_of(arm: str, key: str, best: float, grid: Sequence[float]) -> Audit:
+    """The audit for a value at the edge of a sorted grid."""
+    end, beyond = ("smallest", "below") if best == grid[0] else ("largest", "above")
+    return Audit(
+        "grid_edge",
+        "warning",
+        f"The best {key} of {arm}, {best:.12g}, is the {end} of its grid "
+        f"{', '.join(f'{value:.12g}' for value in grid)}.",
+        f"Extend both arms' grids {beyond} {best:.12g} and run again: {arm} may do better there.",
+    )
 
 
 def tuned_on_reported_seeds(comparison: Comparison, rules: Rules) -> Iterator[Audit]:

@@ -1,29 +1,40 @@
-"""report.json: the earlier reports' shape, their numbers, and nothing that JSON cannot hold."""
+"""report.json: its schema, the earlier reports' shape, their numbers, and the sentences."""
 
+import copy
 import json
+import math
+from itertools import combinations, count, product
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator, ValidationError
+from scipy import stats
 
 import analyze
+from analysis.audits.audit import Audit
+from analysis.record import OPERATORS, Cost
 from analysis.report import build, mean_of, write
+from analysis.verdict import PracticalVerdict, SystemVerdict, decide
 from tests.analysis.builder import analysed, diverge, grid, pick, record, write_sweep
 
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "analysis" / "report.schema.json").read_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
 DATA = Path(__file__).parent / "data"
 EARLIER = {
     name: json.loads((DATA / f"earlier_report_{name}.json").read_text())
     for name in ("lag_bias", "tensor_mixer")
 }
-# read by hand off single models then; now every observed value stands under its own name
+# the tensor mixer's own keys of mechanism_signature, read by hand off one model then; what is
+# observed today stands under its metric's name, as observed_<metric> and in per_model
 LEFT_OUT = {
-    "track_choice",
-    "parameterization",
     "factor_largest_singular_values",
     "predicted_factor_bound",
-    "observed_max_factor_singular",
     "probe_norm_ratio_after_mixing",
 }
+GONE = object()  # in place of a value: the key is taken out
 
 
 def as_records(report):
@@ -46,9 +57,41 @@ def as_records(report):
     return records
 
 
-def report_of(sweep):
-    assert analyze.main([str(sweep)]) == 0
-    return json.loads((sweep / "report" / "report.json").read_text())
+def read(path):
+    """A report that keeps to its schema; a NaN would be no JSON."""
+    report = json.loads(path.read_text(), parse_constant=pytest.fail)
+    wrong = [f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(report)]
+    assert wrong == []
+    return report
+
+
+def report_of(sweep, *options):
+    assert analyze.main([str(sweep), *options]) == 0
+    return read(sweep / "report" / "report.json")
+
+
+def changed(report, path, value):
+    """A copy of a report, with another value at `path`: keys and positions between dots."""
+    report = copy.deepcopy(report)
+    *above, last = (int(key) if key.isdecimal() else key for key in path.split("."))
+    inner = report
+    for key in above:
+        inner = inner[key]
+    if value is GONE:
+        del inner[last]
+    else:
+        inner[last] = value
+    return report
+
+
+def paired(baseline, *ideas):
+    """Records of arms with these test scores, one configuration each."""
+    names = ("baseline", "idea", "other")
+    return [
+        record(name, seed, test=score, validation=0.5)
+        for name, scores in zip(names, (baseline, *ideas), strict=False)
+        for seed, score in enumerate(scores)
+    ]
 
 
 def assert_same_shape(earlier, now, where="report"):
@@ -63,6 +106,220 @@ def assert_same_shape(earlier, now, where="report"):
         assert_same_shape(earlier[0], now[0], f"{where}[0]")
     elif now is not None or "mde" not in where:
         assert type(now) is type(earlier), where
+
+
+def test_the_schema_is_one():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.stem
+)
+def test_quoted_reports_keep_to_the_schema(path):
+    if "comparisons" in json.loads(path.read_text()):
+        read(path)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A report with nothing wrong in it."""
+    return report_of(write_sweep(tmp_path_factory.mktemp("sound"), grid()))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("comparisons", GONE),
+        ("comparisons", []),
+        ("comparisons.0.worked", GONE),
+        ("limitations", GONE),
+        ("metrics.paired_comparison.p_value", GONE),
+        ("bench_report.track_choice", GONE),
+        ("bench_report.comparison.pairing_rho", GONE),
+        ("bench_report.baseline.full.std", GONE),
+        ("bench_report.idea.cost.saved_bytes", GONE),
+        ("bench_report.mechanism_signature.confirmed", GONE),
+        ("comparisons.0.bench_report.audits.0.advice", GONE),
+        ("unheard_of", 1),
+        ("comparisons.0.unheard_of", 1),
+        ("comparisons.0.comparisons", []),
+        ("metrics.unheard_of", "better"),
+        ("bench_report.comparison.p_values", 0.01),
+        ("bench_report.idea.full", {}),
+        ("bench_report.idea_sweep.0.median", 0.3),
+        ("bench_report.mechanism_signature.seen_slope", 0.1),
+        ("worked", "true"),
+        ("confidence", None),
+        ("confidence", 11),
+        ("confidence", 7.5),
+        ("mechanism_ok", 2),
+        ("bench_report.bench_version", 1),
+        ("bench_report.idea.name", None),
+        ("bench_report.idea.std", -0.1),
+        ("bench_report.idea.per_seed.3", "NaN"),
+        ("bench_report.idea.best_cfg.lr", None),
+        ("bench_report.idea.cost.parameters", None),
+        ("bench_report.baseline.sweep", []),
+        ("bench_report.comparison.delta_mean", "NaN"),
+        ("bench_report.comparison.delta_mean", "-0.05"),
+        ("bench_report.comparison.idea_wins", -1),
+        ("bench_report.comparison.n_pairs", None),
+        ("bench_report.comparison.seeds", [0, 0]),
+        ("bench_report.comparison.p_value", "< 0.01"),
+        ("bench_report.comparison.p_holm", 1.1),
+        ("bench_report.comparison.p_holm", -0.1),
+        ("bench_report.comparison.p_min", None),
+        ("bench_report.comparison.alpha", 0),
+        ("bench_report.comparison.ci", [-0.1]),
+        ("bench_report.comparison.ci", [-0.1, 0.0, 0.1]),
+        ("bench_report.comparison.ci", [-0.1, None]),
+        ("bench_report.comparison.prob_improvement_ci", [-0.1, 0.9]),
+        ("bench_report.comparison.pairing_rho", -1.1),
+        ("bench_report.comparison.seeds_needed", 7.5),
+        ("bench_report.comparison.family", "metric"),
+        ("bench_report.comparison.verdict", "no measurable effect"),
+        ("bench_report.comparison.verdict", "equivalent, negligible"),
+        ("metrics.paired_comparison.verdict", "idea better"),
+        ("system_verdict", "incomplete"),
+        ("practical_verdict", "equivalent"),
+        ("bench_report.metric_direction", "min"),
+        ("bench_report.mechanism_signature.criteria.0.op", "=="),
+        ("bench_report.mechanism_signature.observed_bias_max_first_difference", "NaN"),
+        ("bench_report.mechanism_signature.per_model.rate_distance_from_start", 0.2),
+        ("comparisons.0.bench_report.audits.0.severity", "error"),
+        ("comparisons.0.bench_report.audits.0.code", "Few seeds"),
+    ],
+)
+def test_the_schema_refuses(sound, path, value):
+    with pytest.raises(ValidationError):
+        VALIDATOR.validate(changed(sound, path, value))
+
+
+def places(value, above=""):
+    """The path of everything in a report; of a list, its first element stands for all."""
+    if isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value[:1])
+        for key, each in inner:
+            yield f"{above}{key}"
+            yield from places(each, f"{above}{key}.")
+
+
+def test_the_schema_knows_the_type_of_everything(sound):
+    one = sound["comparisons"][0]
+    validator = Draft202012Validator({**SCHEMA["$defs"]["comparison"], "$defs": SCHEMA["$defs"]})
+    validator.validate(one)
+    for path in places(one):
+        assert not validator.is_valid(changed(one, path, {"unheard_of": True})), path
+
+
+def test_the_schema_leaves_what_runs_name_free(sound):
+    for path, value in (
+        ("bench_report.idea.best_cfg.momentum", 0.9),
+        ("bench_report.idea.cost.joules", None),
+        ("bench_report.idea.secondary.rmse", {"validation": None, "test": 0.5}),
+        ("bench_report.mechanism_signature.observed_slope", None),
+        ("bench_report.mechanism_signature.per_model.slope", [None, 0.1]),
+        ("bench_report.mechanism_signature.by_construction.slope", "why"),
+    ):
+        VALIDATOR.validate(changed(sound, path, value))
+
+
+def test_the_schema_is_closed():
+    """Wherever it lists keys, all are required, and no other is let in but into a cost."""
+    closed = {"additionalProperties", "unevaluatedProperties"}
+
+    def walk(node):
+        if isinstance(node, dict):
+            if isinstance(node.get("properties"), dict):
+                assert node["required"] == list(node["properties"])
+                is_open = node in (SCHEMA["$defs"]["comparison"], SCHEMA["$defs"]["cost"])
+                assert is_open or any(node.get(key) is False for key in closed)
+            node = list(node.values())
+        if isinstance(node, list):
+            for each in node:
+                walk(each)
+
+    walk(SCHEMA)
+    assert SCHEMA["$defs"]["cost"]["required"] == list(Cost.model_fields)
+
+
+def test_the_schema_knows_the_words_of_the_code():
+    top, defs = SCHEMA["$defs"]["comparison"]["properties"], SCHEMA["$defs"]
+    assert top["system_verdict"]["enum"] == list(get_args(SystemVerdict))
+    assert top["practical_verdict"]["enum"] == list(get_args(PracticalVerdict))
+    criteria = defs["mechanism_signature"]["properties"]["criteria"]["items"]["properties"]
+    assert criteria["op"]["enum"] == list(OPERATORS)
+    void = [[Audit(code, "void", "", "")] for code in ("data_mismatch", "missing_run")]
+    possible = {
+        decide(audits, better=better, inert_ulps=ulps, p_holm=p, p_equivalence_holm=equivalent,
+               p_min=p_min, family_size=1, alpha=0.05)
+        for audits, better, ulps, p, equivalent, p_min in product(
+            [[], *void], [True, False], [0.0, 1e6], [0.01, 0.5], [0.01, 0.5], [0.01, 0.5])
+    }  # fmt: skip
+    enum = defs["effect"]["properties"]["verdict"]["enum"]
+    assert set(enum) == possible
+    assert len(enum) == len(possible)
+
+
+def all_tie(records):
+    for run in records:
+        run["scores"]["test"] = 0.0
+
+
+def one_seed(records):
+    records[:] = pick(records, "baseline", seed=0) + pick(records, "idea", seed=0)
+
+
+def nothing_paired(records):
+    records[:] = [
+        *(run for run in pick(records, "baseline") if run["seed"] < 4),
+        *(run for run in pick(records, "idea") if run["seed"] >= 4),
+    ]
+
+
+def other_data(records):
+    pick(records, "idea", seed=0)[0]["hashes"]["data"] = "other"
+
+
+def all_diverge(records):
+    for run in records:
+        diverge(run)
+
+
+def nothing_measured(records):
+    for run in records:
+        run["signature"] = run["analysis"] = None
+        run["secondary"], run["environment"] = {}, {}
+        run["probes"] = dict.fromkeys(run["probes"])
+        run["cost"] |= dict.fromkeys(
+            ("flops_per_example", "saved_bytes", "peak_bytes", "train_seconds")
+        )
+
+
+def higher_is_better(records):
+    for run in records:
+        run["metric"] = {"name": "accuracy", "direction": "max"}
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "absent"),
+    [
+        (all_tie, "inert", {"ci", "dz", "mde_rel_pct", "seeds_needed", "prob_improvement_ci"}),
+        (one_seed, "underpowered", {"ci", "hedges_g", "pairing_rho", "p_equivalence"}),
+        (nothing_paired, "invalid", {"delta_mean", "prob_improvement", "margin", "p_holm"}),
+        (other_data, "invalid", {"p_value", "p_holm", "p_selection_aware", "p_equivalence"}),
+        (all_diverge, "invalid", {"delta_mean", "ci_signflip", "pairing_rho", "inert_ulps"}),
+        (nothing_measured, "idea better (significant)", {"why"}),
+        (higher_is_better, "idea worse (significant)", {"why"}),
+    ],
+)
+def test_unusual_reports_keep_to_the_schema(tmp_path, change, verdict, absent):
+    records = grid()
+    change(records)
+    report = report_of(write_sweep(tmp_path, records, examples=False))
+    comparison = report["bench_report"]["comparison"]
+    assert comparison["verdict"] == verdict
+    assert {key for key in absent if comparison[key] is not None} == set()
 
 
 @pytest.mark.parametrize(
@@ -110,6 +367,97 @@ def test_every_number_of_a_comparison(tmp_path):
     assert comparison["margin"] == pytest.approx(full["mean"] / 100)
     assert comparison["mde_rel_pct"] == pytest.approx(100 * comparison["mde"] / full["mean"])
     assert not [key for key, value in comparison.items() if value is None and key != "why"]
+
+
+def power(dz, pairs, alpha):
+    """Of a two-sided paired t-test, from the non-central t distribution."""
+    critical, shift = stats.t.ppf(1 - alpha / 2, pairs - 1), dz * math.sqrt(pairs)
+    t = stats.nct(pairs - 1, shift)
+    return t.sf(critical) + t.cdf(-critical)
+
+
+def test_numbers_by_other_means(tmp_path):
+    """Two ideas of equal scores: five wins, a tie and two losses each."""
+    baseline = np.array([0.50, 0.52, 0.54, 0.56, 0.58, 0.60, 0.62, 0.64])
+    shift = np.array([-0.010, -0.020, 0.005, -0.015, 0.0, -0.012, 0.004, -0.008])
+    idea = baseline + shift
+    report = report_of(write_sweep(tmp_path, paired(baseline, idea, idea), examples=False))
+    bench = report["bench_report"]
+    comparison = bench["comparison"]
+    d = idea - baseline
+    sd, n = d.std(ddof=1), 8
+    wins = tuple(comparison[key] for key in ("idea_wins", "ties", "idea_losses"))
+    assert wins == (5, 1, 2)
+    assert comparison["hedges_g"] == pytest.approx(d.mean() / sd * 8 / 9)  # 1 − 3/(4·7 − 1)
+    assert comparison["prob_improvement"] == 5.5 / 8
+    assert comparison["prob_improvement_ci"] == pytest.approx(
+        [stats.beta.ppf(0.025, 5, 3), stats.beta.ppf(0.975, 6, 2)]
+    )
+    assert comparison["pairing_rho"] == pytest.approx(np.corrcoef(baseline, idea)[0, 1])
+    means = sorted(np.mean(some) for k in range(1, n + 1) for some in combinations(d, k))
+    assert comparison["ci_signflip"] == pytest.approx([means[5], means[-6]])  # ⌊0.05·2⁸/2⌋ = 6
+    # one configuration each: there is no selection to redo
+    assert comparison["p_selection_aware"] == comparison["p_value"]
+    assert comparison["p_min"] == 2 / 2**7
+    assert comparison["p_holm"] == 2 * comparison["p_value"]
+    assert power(comparison["mde"] / sd, n, 0.05 / 2) == pytest.approx(0.8, abs=1e-4)
+    assert comparison["margin"] == pytest.approx(0.0057)
+    assert comparison["seeds_needed"] == next(
+        pairs for pairs in count(2) if power(0.0057 / sd, pairs, 0.05 / 2) >= 0.8
+    )
+    assert (comparison["margin_pct"], comparison["alpha"]) == (1.0, 0.05)
+    assert (comparison["family"], comparison["family_size"]) == ("all", 2)
+    assert comparison["tuning_seeds"] == []
+    assert "(-1.23 % of the baseline's mean)" in report["verdict"]  # −0.007 of 0.57
+    assert bench["track_choice"] == "sequence: the track that these runs were trained on"
+    assert bench["parameterization"] == (
+        "idea (configuration variant-idea), 33280 parameters in its mixers"
+    )
+
+
+def test_seeds_that_tune_are_not_reported(tmp_path):
+    sweep = write_sweep(tmp_path, grid())
+    together = report_of(sweep)["bench_report"]
+    # one lr is best for both arms on every seed: no flip selects another
+    assert together["comparison"]["p_selection_aware"] == 2 / 256
+    apart = report_of(sweep, "--tuning-seeds", "0-2")["bench_report"]
+    comparison = apart["comparison"]
+    assert (comparison["tuning_seeds"], comparison["seeds"]) == ([0, 1, 2], [3, 4, 5, 6, 7])
+    assert (comparison["n_pairs"], apart["idea"]["n"], apart["idea_sweep"][0]["n"]) == (5, 5, 3)
+    assert apart["idea"]["per_seed"] == together["idea"]["per_seed"][3:]
+    assert comparison["p_selection_aware"] is comparison["ci_signflip"] is None
+    assert comparison["p_value"] == 2 / 32
+    assert comparison["verdict"] == "underpowered"
+    assert "idea over 3 configurations on seeds 0–2" in apart["protocol_notes"]
+
+
+def test_a_selection_that_cannot_be_redone(tmp_path):
+    records = [run for run in grid() if run["variant"] == "baseline" or run["hyper"]["lr"] > 0.002]
+    comparison = report_of(write_sweep(tmp_path, records))["bench_report"]["comparison"]
+    assert comparison["p_selection_aware"] is None
+    assert comparison["p_value"] == 2 / 256
+
+
+def test_family_and_margin_that_are_asked_for(tmp_path):
+    sweep = write_sweep(tmp_path, grid() + grid(track="series"))
+    report = report_of(sweep)
+    assert len(report["comparisons"]) == 2
+    comparison = report["bench_report"]["comparison"]
+    assert (comparison["family_size"], comparison["p_holm"]) == (2, 4 / 256)
+    assert "Holm over 2 (all comparisons)" in report["bench_report"]["protocol_notes"]
+
+    report = report_of(sweep, "--family", "track", "--margin-pct", "50")
+    bench = report["bench_report"]
+    comparison, notes = bench["comparison"], bench["protocol_notes"]
+    assert (comparison["family"], comparison["family_size"]) == ("track", 1)
+    assert comparison["p_holm"] == 2 / 256
+    assert comparison["margin_pct"] == 50
+    assert comparison["margin"] == pytest.approx(bench["baseline"]["full"]["mean"] / 2)
+    assert comparison["verdict"] == "idea better (significant), negligible"
+    assert report["practical_verdict"] == "no_effect"
+    assert "Holm over 1 (those of this track)" in notes
+    assert "within 50 % of the baseline's mean" in notes
+    assert report["verdict"].endswith("It is weakened by rules_changed: see the audits.")
 
 
 def test_arms_costs_secondary_scores_and_signature(tmp_path):
@@ -190,6 +538,55 @@ def test_sentences_are_composed_from_the_numbers(tmp_path, change, said):
     texts = report["verdict"] + report["bench_report"]["protocol_notes"]
     assert said in texts
     assert "one metric (mse)" in report["limitations"]
+
+
+def test_the_verdict_says_what_weakens_it(tmp_path):
+    records = grid()
+    report = report_of(write_sweep(tmp_path / "sound", records))
+    assert report["verdict"].endswith("No warning was raised.")
+    assert report["bench_report"]["audits"]  # a note weakens nothing
+    for run in records:
+        if run["hyper"]["lr"] == 0.006:
+            run["scores"]["validation"] = 0.0
+    pick(records, "idea", seed=3, lr=0.006)[0]["signature"]["observed"] = {}
+    report = report_of(write_sweep(tmp_path / "doubtful", records))
+    assert report["verdict"].endswith(
+        "It is weakened by grid_edge (2), unconfirmed_signature: see the audits."
+    )
+    assert "confirmed in 7 of 8 models" in report["verdict"]
+    for audit in report["bench_report"]["audits"]:
+        assert audit["message"] in report["limitations"]
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        ("reach", "Whether the loss depends on parameters of idea alone was not measured."),
+        ("ablation", "What idea loses without its mechanism was not measured."),
+        ("causal", "Causality was not probed."),
+        ("split_overlap", "Split overlap was not counted."),
+        ("flops_per_example", "FLOPs were not counted."),
+        ("saved_bytes", "Saved memory was not measured."),
+        ("peak_bytes", "Peak memory was not measured."),
+    ],
+)
+def test_limitations_name_each_thing_that_was_not_measured(sound, tmp_path, key, sentence):
+    records = grid()
+    for run in records:
+        run["cost" if key in run["cost"] else "probes"][key] = None
+    report = report_of(write_sweep(tmp_path, records))
+    assert sentence in report["limitations"]
+    assert report["limitations"].replace(f"{sentence} ", "") == sound["limitations"]
+
+
+def test_limitations_of_a_sound_sweep(sound):
+    for part in (
+        "One track (sequence) and one metric (mse) were judged, on 8 seeds, on cpu",
+        "Not tuned: gamma = 1.",  # lr was
+        "skewed differences of mean zero are rejected",
+    ):
+        assert part in sound["limitations"]
+    assert "no plan" not in sound["limitations"]
 
 
 def test_limitations_name_what_was_found_and_what_was_not_measured(tmp_path):

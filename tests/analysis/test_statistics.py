@@ -43,13 +43,25 @@ def test_golden_numbers(case):
         "ties": counts.ties,
         "idea_losses": counts.losses,
         "p_min": statistics.smallest_p(d),
+        "hedges_g": statistics.hedges_g(d),
+        "ci": statistics.t_interval(d),
+        "ci_signflip": statistics.sign_flip_interval(d),
+        "prob_improvement_ci": statistics.probability_of_improvement(counts)[1],
     }
     for key in computed.keys() & expect.keys():
-        assert computed[key] == exactly(expect[key]), key
+        value = list(computed[key]) if isinstance(computed[key], tuple) else computed[key]
+        assert value == exactly(expect[key]), key
     if "ci" in expect:
         low, high = statistics.t_interval(d)
-        assert [low, high] == exactly(expect["ci"])
         assert (high - low) / 2 == exactly(expect["ci_half_width"])
+    if "t" in expect:
+        assert computed["dz"] * np.sqrt(d.size) == exactly(expect["t"])
+        # the interval of confidence 1 − p ends at 0: it is dual to the t-test
+        ends = statistics.t_interval(d, 1 - expect["p_t"])
+        assert min(abs(end) for end in ends) < 1e-9 * abs(d).max()
+    if "pairing_rho" in expect:
+        rho = statistics.pairing_correlation(np.array(case["baseline"]), np.array(case["idea"]))
+        assert rho == exactly(expect["pairing_rho"])
     if "p_equivalence" in expect:
         margin = abs(np.mean(case["baseline"])) * 0.01
         assert margin == exactly(expect["margin_at_1_pct"])
@@ -71,10 +83,128 @@ def test_golden_detectable_effect(pairs, dz):
     assert statistics.detectable_dz(int(pairs), 0.05) == exactly(dz)
 
 
-def test_detectable_effect_where_the_solver_fails():
-    assert statistics.detectable_dz(38, 0.005) == pytest.approx(0.6254387, rel=1e-6)
-    assert statistics.detectable_dz(32, 5e-6) is None  # statsmodels raises
-    assert statistics.detectable_dz(32, 1e-6) is None  # statsmodels returns no root
+def test_golden_selection():
+    """Scores on which each arm chooses its lr, and which are then reported."""
+    baseline, idea = (np.array(GOLDEN["selection"][arm]) for arm in ("baseline", "idea"))
+    expect = GOLDEN["selection"]["expect"]
+    d = idea[:, idea.mean(0).argmin()] - baseline[:, baseline.mean(0).argmin()]
+    assert d.mean() == exactly(expect["delta_mean"])
+    assert statistics.sign_flip_p(d) == exactly(expect["p_value"])
+    tuned = statistics.Tuned(baseline, baseline), statistics.Tuned(idea, idea)
+    assert statistics.selection_aware_p(*tuned, "min") == exactly(expect["p_selection_aware"])
+    turned = statistics.Tuned(-baseline, -baseline), statistics.Tuned(-idea, -idea)
+    assert statistics.selection_aware_p(*turned, "max") == exactly(expect["p_selection_aware"])
+
+
+@pytest.mark.parametrize(("dz", "pairs"), GOLDEN["seeds_needed_for_dz"].items())
+def test_golden_seeds_needed(dz, pairs):
+    assert statistics.pairs_needed(float(dz), 0.05) == exactly(pairs)
+    assert statistics.seeds_needed(-0.1 * float(dz), 0.1, 1, 0.05) == max(np.ceil(pairs), 6)
+
+
+def test_golden_intervals_cases_are_all_seen():
+    """Whatever the golden file expects, some test above compares."""
+    seen = {
+        "delta_mean", "sd_ddof1", "t", "p_t", "ci", "p_value", "ci_signflip", "dz", "hedges_g",
+        "mde", "mde_rel_pct", "ci_half_width", "idea_wins", "ties", "idea_losses",
+        "prob_improvement_ci", "p_min", "margin_at_1_pct", "p_equivalence", "pairing_rho",
+        "inert_ulps", "verdict",
+    }  # fmt: skip
+    assert {key for case in GOLDEN["cases"].values() for key in case["expect"]} == seen
+    assert set(GOLDEN) == {
+        "about", "cases", "holm", "selection", "mde_over_sd", "seeds_needed_for_dz",
+    }  # fmt: skip
+
+
+def t_power(dz, pairs, alpha):
+    """Power of the two-sided one-sample t-test, by the noncentral t distribution."""
+    critical, shift = stats.t.ppf(1 - alpha / 2, pairs - 1), dz * np.sqrt(pairs)
+    return np.nansum(
+        [stats.nct.sf(critical, pairs - 1, shift), stats.nct.cdf(-critical, pairs - 1, shift)]
+    )
+
+
+def test_seeds_needed_at_the_ends():
+    assert statistics.seeds_needed(1e6, 1e-9, 1, 0.05) == 6  # t needs two, the sign-flip test six
+    assert statistics.seeds_needed(1.0, 1.0, 10, 0.05) == 18
+    assert [t_power(1.0, pairs, 0.005) >= 0.8 for pairs in (17, 18)] == [False, True]
+    assert statistics.seeds_needed(1e-3, 1.0, 1, 0.05) == pytest.approx(7848883, abs=30)
+    assert statistics.seeds_needed(1e-9, 1.0, 1, 0.05) is None
+    assert [statistics.fewest_pairs(m, 0.05) for m in (1, 2, 3, 5, 10)] == [6, 7, 7, 8, 9]
+    assert statistics.fewest_pairs(1, 2 / 2**8) == 8  # exactly reachable
+
+
+def test_selection_aware_by_hand():
+    """Two seeds, two configurations; all four flips written out."""
+    baseline = statistics.Tuned(np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([[5.0, 0.0]] * 2))
+    idea = statistics.Tuned(np.array([[2.0, 1.0], [4.0, 1.0]]), np.array([[7.0, 1.0]] * 2))
+    # no flip: baseline takes 0 (5), idea 1 (1): −4; all flipped: +4
+    # first flipped: baseline has validation 1.5, 1.5: the first, test (7 + 5)/2 = 6; idea has 2.5,
+    # 1.5: the second, (0 + 1)/2 = 0.5: −5.5; second flipped: baseline 2.5, 1.5: the second,
+    # (0 + 1)/2 = 0.5; idea 1.5, 1.5: the first, (7 + 5)/2 = 6: +5.5
+    assert statistics.selection_aware_p(baseline, idea, "min") == 1.0
+    assert statistics.selection_aware_p(idea, baseline, "min") == 1.0
+    # by highest validation: baseline 1 (0), idea 0 (7): +7, and ±(7 − 0) or less elsewhere
+    assert statistics.selection_aware_p(baseline, idea, "max") == 0.5
+
+
+def test_selection_aware_without_a_choice_is_the_plain_test():
+    generator = np.random.default_rng(5)
+    for n in (3, 8, 15):  # exact, exact, drawn
+        baseline, idea = generator.normal(size=(2, n, 1))
+        aware = statistics.selection_aware_p(
+            statistics.Tuned(baseline, baseline), statistics.Tuned(idea, idea), "min"
+        )
+        assert aware == pytest.approx(statistics.sign_flip_p((idea - baseline)[:, 0]), abs=0.01)
+
+
+def test_sign_flip_interval_is_dual_to_the_test():
+    """Just inside its ends a mean is not rejected, just outside it is."""
+    d = np.random.default_rng(2).normal(0.3, 1, 9)
+    low, high = statistics.sign_flip_interval(d)
+    for end, out in ((low, -1e-6), (high, 1e-6)):
+        assert statistics.sign_flip_p(d - end - out) <= 0.05
+        assert statistics.sign_flip_p(d - end + out) > 0.05
+    assert statistics.sign_flip_interval(d[:5]) is None
+    assert statistics.sign_flip_interval(np.arange(6.0)) == (0.0, 5.0)  # k = 1: the extremes
+    assert statistics.sign_flip_interval(np.arange(21.0)) is None
+    assert statistics.sign_flip_interval(np.array([np.nan] * 8)) is None
+
+
+def test_probability_of_improvement():
+    share, (low, high) = statistics.probability_of_improvement(statistics.Counts(6, 1, 1))
+    assert share == 6.5 / 8
+    assert low == exactly(stats.beta.ppf(0.025, 6, 2))  # Clopper & Pearson, over 7 seeds
+    assert high == exactly(stats.beta.ppf(0.975, 7, 1))
+    assert statistics.probability_of_improvement(statistics.Counts(0, 8, 0)) == (0.5, None)
+    assert statistics.probability_of_improvement(statistics.Counts(0, 0, 0)) == (None, None)
+
+
+def test_pairing_correlation():
+    a, b = np.random.default_rng(0).normal(size=(2, 8))
+    assert statistics.pairing_correlation(a, b) == exactly(np.corrcoef(a, b)[0, 1])
+    assert statistics.pairing_correlation(a, np.ones(8)) is None
+    assert statistics.pairing_correlation(a[:2], b[:2]) is None
+
+
+def test_hedges_g_by_hand():
+    d = np.array([1.0, 2.0, 3.0])  # d_z = 2, correction 1 − 3/7
+    assert statistics.hedges_g(d) == exactly(2 * 4 / 7)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "alpha"),
+    [(8, 0.05), (38, 0.005), (32, 5e-6), (32, 1e-6), (1000, 0.05), (20, 5e-6), (9, 0.005)],
+)
+def test_detectable_effect_and_needed_pairs_have_the_power_that_is_said(pairs, alpha):
+    """Also where statsmodels' own solver raises or returns no root."""
+    dz = statistics.detectable_dz(pairs, alpha)
+    assert t_power(dz, pairs, alpha) == pytest.approx(0.8, abs=1e-6)
+    assert statistics.pairs_needed(dz, alpha) == pytest.approx(pairs, rel=1e-6)
+
+
+def test_no_effect_is_detected_in_one_pair():
+    assert statistics.detectable_dz(1, 0.05) is None
 
 
 def test_void_keeps_its_place_in_the_family():
@@ -152,6 +282,7 @@ def test_without_spread_there_is_no_ratio_to_it(d):
     assert statistics.spread(d) is None
     assert statistics.t_interval(d) is None
     assert statistics.standardised_mean(d) is None
+    assert statistics.hedges_g(d) is None
     assert statistics.minimal_detectable_effect(d, 0.05) is None
     assert statistics.equivalence_p(d, 1.0) is None
 

@@ -1,0 +1,108 @@
+"""How often the tests and intervals err, on fewer simulations than benchmarks/calibration.py.
+
+The draws are seeded. Bounds lie 3 or 4 standard errors of the expected rate away from it: other
+draws would nearly always pass as well, and a procedure that does something else would not.
+"""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from analysis import statistics
+from analysis.statistics import Tuned
+from benchmarks import calibration
+
+ALPHA = calibration.ALPHA
+
+
+def by_setting(rows) -> dict[str, calibration.Row]:
+    return {row.setting: row for row in rows}
+
+
+def about(rate: float, row: calibration.Row) -> bool:
+    """Whether the row shows `rate`: within 4 standard errors."""
+    return abs(row.measured - rate) <= 4 * math.sqrt(rate * (1 - rate) / row.simulations)
+
+
+def exceeds(rate: float, row: calibration.Row) -> bool:
+    """Whether the row shows more than `rate`: by 3 standard errors."""
+    return row.measured > rate + 3 * math.sqrt(rate * (1 - rate) / row.simulations)
+
+
+@pytest.mark.parametrize("n", [9, 10, 11])
+def test_the_dual_interval_stands_for_the_test(n):
+    draws = np.random.default_rng(n).normal(0.7, 1, (40, n))
+    by_interval = [calibration.rejected(d) for d in draws]
+    assert by_interval == [statistics.sign_flip_p(d) <= ALPHA for d in draws]
+    assert len(set(by_interval)) == 2
+
+
+@pytest.mark.parametrize(
+    ("n", "level", "simulations"), [(8, 12 / 256, 200), (12, 204 / 4096, 1500)]
+)
+def test_the_sign_flip_test_holds_its_level_under_symmetry(n, level, simulations):
+    assert calibration.level(n) == level <= ALPHA
+    rows = by_setting(calibration.null_rejection(n, simulations, seed=1))
+    assert about(level, rows["normal"])
+    assert about(level, rows["Student t, 3 df"])
+    assert n == 8 or exceeds(ALPHA, rows["exponential"])  # 200 simulations are too few
+
+
+def test_power_at_the_mde():
+    [row] = calibration.power(8, 400, seed=1)
+    assert about(0.77, row)  # at the half-width of the t interval, taken for an MDE, it is 0.53
+
+
+def test_coverage_of_normal_differences():
+    rows = by_setting(calibration.coverage(8, 300, seed=1))
+    assert about(0.95, rows["normal, t interval"])
+    assert about(1 - 12 / 256, rows["normal, sign-flip interval"])
+    assert about(1 - 12 / 256, rows["Student t, 3 df, sign-flip interval"])
+
+
+def test_holm_holds_the_level_of_a_family():
+    rows = by_setting(calibration.family_wise(5, 500, seed=1))
+    assert not exceeds(ALPHA, rows["5 ideas, Holm"])
+    assert exceeds(ALPHA, rows["5 ideas, unadjusted"])
+
+
+def test_the_selection_aware_p_holds_its_level_exactly():
+    """Of all ways to swap the arms of given scores, it rejects 12 of 256: no simulation."""
+    arms = np.random.default_rng(1).normal(size=(2, 8, 5))
+    hits = 0
+    for swap in itertools.product([False, True], repeat=7):  # the other half mirrors these
+        swapped = np.where(np.array([False, *swap])[:, None], arms[::-1], arms)
+        baseline, idea = (Tuned(scores, scores) for scores in swapped)
+        hits += statistics.selection_aware_p(baseline, idea, "min") <= ALPHA
+    assert hits / 2**7 == 12 / 256
+
+
+def test_tuning_on_the_reported_scores():
+    rows = by_setting(calibration.equal_grids(200, seed=1))
+    assert about(12 / 256, rows["5 lrs each, selection-aware p"])
+    assert not exceeds(ALPHA, rows["5 lrs each, plain p"])
+    [row] = calibration.unequal_grids(600, seed=1)
+    assert exceeds(ALPHA, row)
+    [row] = calibration.best_on_every_seed(50, seed=1)
+    assert exceeds(ALPHA, row)
+
+
+def test_peeking_breaks_the_level():
+    [row] = calibration.peeking(300, seed=1)
+    assert exceeds(ALPHA, row)
+
+
+def test_false_equivalence_at_the_margin():
+    [row] = calibration.false_equivalence(2.0, 1000, seed=1)
+    assert about(ALPHA, row)  # the other side of so wide a margin plays no part
+
+
+def test_the_kept_rows_are_those_of_the_script():
+    kept = json.loads(calibration.RESULT.read_text("utf-8"))
+    labels = [(row["what"], row["n"], row["setting"]) for row in kept["rows"]]
+    assert labels == [row[:3] for row in calibration.every_row(10, seed=1)]
+    [again] = calibration.power(12, kept["simulations"], kept["seed"])
+    assert again._asdict() in kept["rows"]

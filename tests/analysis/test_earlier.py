@@ -1,0 +1,241 @@
+"""Reports judged again, from the scores in them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import analyze
+from analysis import earlier
+from analysis.rules import Rules
+from tests.analysis.builder import grid, pick, write_sweep
+
+DATA = Path(__file__).parent / "data"
+PATHS = {name: DATA / f"earlier_report_{name}.json" for name in ("lag_bias", "tensor_mixer")}
+
+
+def rejudged(path):
+    [one] = earlier.rejudge(earlier.read(path), Rules())
+    return one
+
+
+def severities(one):
+    return {audit.code: audit.severity for audit in one.audits}
+
+
+def test_lag_bias_was_inert():
+    one = rejudged(PATHS["lag_bias"])
+    assert one.verdict == "inert"
+    assert (one.effect.inert_ulps, one.effect.p_value, one.effect.mde) == (1.0, 0.5, None)
+    assert (one.system_verdict, one.mechanism_ok) == ("failed", True)
+    assert severities(one) == {
+        "inert": "warning",
+        "grid_edge": "warning",
+        "selected_on_test": "warning",
+        "tuned_on_reported_seeds": "note",
+        "signature_not_recorded": "note",
+        "parity_not_recorded": "warning",
+        "cost_not_recorded": "note",
+        "hashes_not_recorded": "note",
+        "mde_was_half_width": "note",
+    }
+
+
+def test_tensor_mixer_was_better_with_what_weakens_it():
+    one = rejudged(PATHS["tensor_mixer"])
+    assert one.verdict == "idea better (significant)"
+    assert one.effect.p_value == 0.0078125
+    assert one.effect.mde == pytest.approx(0.0558380, abs=5e-8)
+    assert one.effect.mde_rel_pct == pytest.approx(19.5, abs=0.05)
+    assert (one.system_verdict, one.mechanism_ok) == ("partial", False)
+    assert severities(one) == {
+        "grid_edge": "warning",
+        "selected_on_test": "warning",
+        "tuned_on_reported_seeds": "note",
+        "unconfirmed_signature": "warning",
+        "parity_not_recorded": "warning",
+        "cost_not_recorded": "note",
+        "hashes_not_recorded": "note",
+        "mde_was_half_width": "note",
+    }
+    messages = {audit.code: audit.message for audit in one.audits}
+    assert "The best lr of baseline, 0.001, is the smallest" in messages["grid_edge"]
+    assert "baseline on seed 0–3; idea on seed 0–3" in messages["tuned_on_reported_seeds"]
+    assert "one model" in messages["unconfirmed_signature"]
+
+
+def test_both_stand_side_by_side(capsys):
+    assert analyze.main([str(PATHS["tensor_mixer"])]) == 0
+    out = capsys.readouterr().out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.split()}
+    assert rows["p_value"] == ["0.0081", "0.0078125"]
+    assert rows["mde"] == ["0.040387311", "0.055838003"]
+    assert rows["system_verdict"] == ["worked", "partial"]
+    assert "mde_was_half_width" in out
+
+
+def test_a_bare_bench_report_and_a_folder_to_write_to(tmp_path, capsys):
+    bare = tmp_path / "bench.json"
+    bare.write_text(json.dumps(json.loads(PATHS["lag_bias"].read_text())["bench_report"]))
+    assert rejudged(bare).verdict == "inert"
+    assert analyze.main([str(bare), "--out", str(tmp_path / "out")]) == 0
+    [said] = json.loads((tmp_path / "out" / "report.json").read_text())["comparisons"]
+    assert said["then"]["verdict"] == "no measurable effect"
+    assert said["now"]["verdict"] == "inert"
+    assert said["now"]["ci"] == pytest.approx([-1.70007345916865e-08, 5.824863696300758e-09])
+    assert {audit["code"] for audit in said["audits"]} >= {"inert", "grid_edge"}
+
+
+def planted(tmp_path, change, name="tensor_mixer"):
+    report = json.loads(PATHS[name].read_text())
+    change(report["bench_report"])
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    return path
+
+
+def edge_inside(bench):
+    for entry in bench["baseline"]["sweep"]:
+        entry["cfg"]["lr"] /= 3
+    bench["baseline"]["best_cfg"]["lr"] = 0.001
+    bench["baseline"]["sweep"][1]["mean"] = bench["baseline"]["sweep"][0]["mean"]
+
+
+def validated(bench):
+    for arm in ("baseline", "idea"):
+        for entry in bench[arm]["sweep"]:
+            entry["validation_mean"] = 0.3
+
+
+def other_seeds(bench):
+    for arm in ("baseline", "idea"):
+        for entry in bench[arm]["sweep"]:
+            entry["mean"] += 0.01
+
+
+def every_model(bench):
+    bench["mechanism_signature"] |= {"n_models": 8, "per_model": {}}
+
+
+def costs(bench):
+    for arm in ("baseline", "idea"):
+        bench[arm]["cost"] = {"parameters": 1.0}
+
+
+MENDED = {  # what a better report has → the audits that it is rid of
+    "edge": (edge_inside, {"grid_edge"}),
+    "validation": (validated, {"selected_on_test"}),
+    "seeds": (other_seeds, {"tuned_on_reported_seeds"}),
+    "models": (every_model, {"unconfirmed_signature"}),
+    "costs": (costs, {"parity_not_recorded", "cost_not_recorded"}),
+    "mde": (lambda bench: bench["comparison"].update(mde=0.0558), {"mde_was_half_width"}),
+}
+
+
+@pytest.mark.parametrize("case", MENDED)
+def test_what_is_mended_is_no_longer_raised(tmp_path, case):
+    change, gone = MENDED[case]
+    before = severities(rejudged(PATHS["tensor_mixer"]))
+    after = severities(rejudged(planted(tmp_path, change)))
+    assert before.keys() - after.keys() == gone
+    assert after.keys() <= before.keys()
+
+
+def tampered_score(bench):
+    bench["idea"]["per_seed"][3] = 0.1
+
+
+def tampered_mean(bench):
+    bench["idea"]["mean"] = 0.19
+
+
+def tampered_wins(bench):
+    bench["comparison"]["idea_wins"] = 7
+
+
+@pytest.mark.parametrize("change", [tampered_score, tampered_mean, tampered_wins])
+def test_a_report_that_contradicts_its_scores_is_void(tmp_path, change):
+    path = planted(tmp_path, change)
+    one = rejudged(path)
+    assert severities(one)["report_disagrees"] == "void"
+    assert (one.verdict, one.system_verdict, one.p_holm) == ("invalid", "invalid", None)
+    assert analyze.main([str(path), "--strict"]) == 1
+    assert analyze.main([str(PATHS["tensor_mixer"]), "--strict"]) == 0
+
+
+def test_higher_is_better(tmp_path):
+    path = planted(tmp_path, lambda bench: bench.update(metric_direction="higher is better"))
+    one = rejudged(path)
+    assert one.verdict == "invalid"  # its 8 wins are none then
+    path = planted(
+        tmp_path,
+        lambda bench: bench.update(
+            metric_direction="higher is better", comparison={"idea_wins": 0}
+        ),
+    )
+    assert rejudged(path).verdict == "idea worse (significant)"
+
+
+def test_a_report_of_this_bench_keeps_its_audits(tmp_path):
+    records = grid(["baseline", "idea", "other"])
+    pick(records, "other", seed=2)[0]["hashes"]["data"] = "other"
+    sweep = write_sweep(tmp_path, records)
+    assert analyze.main([str(sweep)]) == 0
+    path = sweep / "report" / "report.json"
+    idea, other = earlier.rejudge(earlier.read(path), Rules())
+    assert (idea.verdict, other.verdict) == ("idea better (significant)", "invalid")
+    assert severities(other)["data_mismatch"] == "void"
+    then = json.loads(path.read_text())["comparisons"][0]["bench_report"]["comparison"]
+    shared = idea.then_and_now.keys() & then.keys()
+    assert len(shared) == 14
+    for key in shared:
+        was, now = idea.then_and_now[key]
+        assert now == (was if isinstance(was, str) else pytest.approx(was, rel=1e-12)), key
+
+
+BROKEN = {
+    "no JSON": ("{", "JSON"),
+    "empty": ("", "JSON"),
+    "a list": ("[]", "object"),
+    "another object": ('{"a": 1}', "Field required"),
+    "NaN": (PATHS["lag_bias"].read_text().replace("0.22719556093215942", "NaN"), "per_seed.0"),
+    "a string": (PATHS["lag_bias"].read_text().replace("0.22719556093215942", '"0.2"'), "per_seed"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_file_that_is_no_report_is_one_line(tmp_path, capsys, case):
+    text, told = BROKEN[case]
+    path = tmp_path / "report.json"
+    path.write_text(text)
+    assert analyze.main([str(path)]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert str(path) in said
+    assert said.count("\n") == 1
+
+
+def test_arms_of_unlike_length_and_misplaced_options_are_one_line(tmp_path, capsys):
+    def shorter(bench):
+        bench["idea"]["per_seed"].pop()
+
+    paths = {
+        (planted(tmp_path, shorter),): "8 scores of baseline and 7 of idea",
+        (PATHS["lag_bias"], PATHS["tensor_mixer"]): "by itself",
+        (PATHS["lag_bias"], "--partial"): "--partial needs the runs themselves",
+        (PATHS["lag_bias"], "--tuning-seeds", "0-3"): "--tuning-seeds needs the runs",
+        (PATHS["lag_bias"], "--plan", "--effect-pct", "2"): "--plan needs the runs",
+    }
+    for arguments, told in paths.items():
+        assert analyze.main([str(each) for each in arguments]) == 2
+        said = capsys.readouterr().err
+        assert told in said
+        assert said.count("\n") == 1
+
+
+def test_alpha_and_margin_are_obeyed():
+    report = earlier.read(PATHS["tensor_mixer"])
+    [strict] = earlier.rejudge(report, Rules(alpha=0.005))
+    assert strict.verdict == "underpowered"
+    [wide] = earlier.rejudge(report, Rules(margin_pct=90))
+    assert wide.verdict == "idea better (significant), negligible"

@@ -1,0 +1,130 @@
+"""Planning from a pilot, against closed forms and the statistics of the finished sweep."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import analyze
+from analysis import planning
+from analysis.gather import gather
+from analysis.rules import Rules
+from analysis.select import group
+from tests.analysis.builder import diverge, grid, pick, record, write_sweep
+from tests.analysis.test_statistics import t_power
+
+
+def plans(sweep, effect_pct=2.0, baseline=None, comparisons=None, rules=None):
+    arms = group(gather([sweep]).runs)
+    return planning.plan(arms, baseline, rules or Rules(), effect_pct, comparisons)
+
+
+def pilot(tmp_path, d, baseline=None):
+    """Two arms with these paired differences, over two learning rates."""
+    baseline = [1.0] * len(d) if baseline is None else baseline
+    records = [
+        record(arm, seed, lr, test=base + (change if arm == "idea" else 0), validation=lr)
+        for arm in ("baseline", "idea")
+        for lr in (0.003, 0.006)
+        for seed, (base, change) in enumerate(zip(baseline, d, strict=True))
+    ]
+    return write_sweep(tmp_path, records, examples=False)
+
+
+def test_against_the_noncentral_t(tmp_path):
+    d = [0.01, -0.02, 0.03, 0.0]
+    [plan] = plans(pilot(tmp_path, d))
+    sd = np.std(d, ddof=1)
+    assert plan.sd == pytest.approx(sd)
+    assert plan.effect == pytest.approx(0.02)
+    n = plan.needed.seeds
+    assert t_power(0.02 / sd, n, 0.05) >= 0.8 > t_power(0.02 / sd, n - 1, 0.05)
+    upper = sd * math.sqrt(3 / stats.chi2.ppf(0.2, 3))
+    assert plan.sd_upper == pytest.approx(upper)
+    assert plan.needed_upper.seeds > n
+    assert (plan.needed.runs, plan.needed.seconds) == (4 * n, pytest.approx(4 * 3.4 * n))
+    assert [option.seeds for option in plan.options] == [4, 8, 16, 32]
+    assert plan.options[0].mde is None  # 4 seeds: p is at least 1/8
+    for option in plan.options[1:]:
+        assert t_power(option.mde / sd, option.seeds, 0.05) == pytest.approx(0.8, abs=1e-6)
+        assert option.runs == 4 * option.seeds
+
+
+def test_more_comparisons_need_more_seeds(tmp_path):
+    sweep = write_sweep(tmp_path, grid(["baseline", "a", "b", "c"], seeds=range(4)))
+    three = plans(sweep)
+    assert [plan.comparisons for plan in three] == [3, 3, 3]
+    assert {plan.title for plan in three} == {f"sequence: {a} against baseline" for a in "abc"}
+    one = plans(sweep, comparisons=1)
+    assert all(a.needed.seeds >= b.needed.seeds for a, b in zip(three, one, strict=True))
+    assert plans(sweep, comparisons=10)[0].options[1].mde is None  # 8 seeds cannot show 10
+
+
+def test_a_large_effect_still_needs_seeds_that_can_show_it(tmp_path):
+    [plan] = plans(pilot(tmp_path, [0.01, 0.011]), effect_pct=50)
+    assert plan.needed.seeds == 6
+
+
+def test_from_the_baseline_alone(tmp_path):
+    records = pick(grid(seeds=range(5)), "baseline", lr=None)
+    [plan] = plans(write_sweep(tmp_path, records))
+    scores = [run["scores"]["test"] for run in pick(records, "baseline")]
+    assert plan.sd == pytest.approx(math.sqrt(2) * np.std(scores, ddof=1))
+    assert plan.title == "sequence: an idea against baseline"
+    assert "as if pairing by seed bought nothing" in plan.basis
+    assert plan.options[0].runs == 4 * 3 * 2  # seeds, learning rates, arms
+
+
+def test_the_command(tmp_path, capsys):
+    sweep = pilot(tmp_path, [0.01, -0.02, 0.03, 0.0])
+    [plan] = plans(sweep)
+    assert analyze.main(["--plan", str(sweep), "--effect-pct", "2"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for part in (
+        "sequence: idea against baseline",
+        f"needs {plan.needed.seeds} seeds, {plan.needed.runs} runs",
+        "too few",
+        "power 0.8 at level 0.05/1",
+    ):
+        assert part in out
+    assert not (sweep / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("records", "arguments", "told"),
+    [
+        (grid(seeds=[0]), ["--effect-pct", "2"], "at least two seeds"),
+        (grid(), [], "--plan needs --effect-pct"),
+        (grid(), ["--effect-pct", "0"], "above 0"),
+        ([record("a", s, test=0.5) for s in range(4)], ["--effect-pct", "1"], "different scores"),
+        (
+            [record(a, s, test=t) for a in ("baseline", "idea") for s, t in enumerate([-1, 1])],
+            ["--effect-pct", "1"],
+            "cannot be told",
+        ),
+    ],
+)
+def test_what_cannot_be_planned_is_one_line(tmp_path, capsys, records, arguments, told):
+    sweep = write_sweep(tmp_path, records)
+    assert analyze.main(["--plan", str(sweep), *arguments]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+def test_a_pilot_that_diverged_is_one_line(tmp_path, capsys):
+    records = grid(seeds=range(4))
+    for run in pick(records, "idea", seed=1, lr=None):
+        diverge(run)
+    assert analyze.main(["--plan", str(write_sweep(tmp_path, records)), "--effect-pct", "2"]) == 2
+    assert "finite" in capsys.readouterr().err
+
+
+def test_costs_that_were_not_recorded_are_not_made_up(tmp_path, capsys):
+    records = grid(seeds=range(4))
+    records[0]["cost"]["train_seconds"] = None
+    sweep = write_sweep(tmp_path, records)
+    assert math.isnan(plans(sweep)[0].needed.seconds)
+    assert analyze.main(["--plan", str(sweep), "--effect-pct", "2"]) == 0
+    assert "– of training" in capsys.readouterr().out

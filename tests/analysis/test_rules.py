@@ -1,0 +1,171 @@
+"""What a person decides on the command line: validated, obeyed, and never hidden."""
+
+import json
+
+import pytest
+
+import analyze
+from tests.analysis.builder import diverge, grid, pick, record, write_sweep
+
+
+def run(*arguments):
+    return analyze.main([str(each) for each in arguments])
+
+
+def report(sweep):
+    return json.loads((sweep / "report" / "report.json").read_text())
+
+
+def comparisons(sweep):
+    return [each["bench_report"]["comparison"] for each in report(sweep)["comparisons"]]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--alpha", "0", "at most 0.5"),
+        ("--margin-pct", "-1", "above 0"),
+        ("--margin-pct", "inf", "above 0"),
+        ("--margin-pct", "x", "above 0"),
+        ("--family", "arm", "choose from"),
+        ("--metric", "accuracy", "--metric accuracy: not a score of 48 runs"),
+        ("--metric", "persistence_mse", "not a score"),  # a reference has no better end
+        ("--tuning-seeds", "3-1", "expected such as 0-3,7"),
+        ("--tuning-seeds", "a", "expected such as 0-3,7"),
+        ("--tuning-seeds", "-1", "expected"),
+        ("--tuning-seeds", "0-99999999", "more than"),
+        ("--tuning-seeds", "0,9", "no run has seed 9"),
+        ("--tuning-seeds", "0-7", "no seed is left to report on"),
+        ("--only", "nonesuch", "no such idea or track; there are sequence, idea"),
+        ("--baseline", "nonesuch", "nonesuch left no record"),
+        ("--effect-pct", "2", "belong to --plan"),
+        ("--comparisons", "2", "belong to --plan"),
+        ("--comparisons", "0", "whole number from 1"),
+    ],
+)
+def test_a_wrong_value_is_one_line(tmp_path, capsys, option, value, told):
+    sweep = write_sweep(tmp_path / "sweep", grid())
+    assert run(sweep, option, value) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not (sweep / "report").exists()
+
+
+def test_metric_decides_by_a_secondary_score(tmp_path):
+    records = grid()
+    for each in records:  # the other way round than the primary one, and better when higher
+        scores = {split: -score for split, score in each["scores"].items()}
+        each["secondary"]["accuracy"] = scores | {"direction": "max"}
+    for each in pick(records, "idea", lr=0.006):
+        each["secondary"]["accuracy"]["validation"] = 9.0
+    sweep = write_sweep(tmp_path, records)
+    assert run(sweep, "--metric", "accuracy") == 0
+    bench = report(sweep)["bench_report"]
+    assert bench["metric_direction"] == "higher is better"
+    assert bench["comparison"]["metric"] == "accuracy"
+    assert bench["idea"]["best_cfg"]["lr"] == 0.006  # chosen by it, too
+    expect = [-each["scores"]["test"] for each in pick(records, "idea", lr=0.006)]
+    assert bench["idea"]["per_seed"] == expect
+    assert "rules_changed" in [each["code"] for each in bench["audits"]]
+    assert run(sweep, "--metric", "mse") == 0  # the primary one
+    assert "rules_changed" not in [e["code"] for e in report(sweep)["bench_report"]["audits"]]
+
+
+def test_margin(tmp_path):
+    d = [0.0004, -0.0003, 0.0002, -0.0005, 0.0001, 0.0003, -0.0002, 0.0]
+    records = [
+        record(arm, seed, test=1 + (d[seed] if arm == "idea" else 0))
+        for arm in ("baseline", "idea")
+        for seed in range(8)
+    ]
+    sweep = write_sweep(tmp_path, records)
+    assert run(sweep) == 0
+    assert comparisons(sweep)[0]["verdict"] == "equivalent"
+    assert run(sweep, "--margin-pct", "0.01") == 0
+    [comparison] = comparisons(sweep)
+    assert comparison["verdict"] == "inconclusive"
+    assert comparison["margin"] == pytest.approx(1e-4, rel=0.01)
+    assert "0.01 % of the baseline's mean" in report(sweep)["verdict"]
+
+
+def several(**fields):
+    """Three ideas on two tracks: six comparisons."""
+    arms = ["baseline", "a", "b", "c"]
+    return grid(arms, track="sequence", **fields) + grid(arms, track="series", **fields)
+
+
+def test_family_of_all_or_of_a_track(tmp_path):
+    sweep = write_sweep(tmp_path, several())
+    assert run(sweep) == 0
+    assert [each["family_size"] for each in comparisons(sweep)] == [6] * 6
+    assert comparisons(sweep)[0]["p_holm"] == 6 * 2 / 256
+    assert run(sweep, "--family", "track") == 0
+    assert [each["family_size"] for each in comparisons(sweep)] == [3] * 6
+    assert comparisons(sweep)[0]["p_holm"] == 3 * 2 / 256
+
+
+def test_a_void_comparison_weakens_its_own_family_alone(tmp_path):
+    records = several()
+    for each in records:
+        if each["track"] == "series" and each["variant"] == "a" and each["seed"] == 0:
+            diverge(each)
+    sweep = write_sweep(tmp_path, records)
+    assert run(sweep, "--family", "track") == 0
+    found = comparisons(sweep)
+    assert [each["verdict"] for each in found].count("invalid") == 1
+    assert [each["p_holm"] for each in found] == [6 / 256] * 3 + [None] + [6 / 256] * 2
+
+
+def test_only_hides_from_the_table_and_from_nothing_else(tmp_path, capsys):
+    sweep = write_sweep(tmp_path, several())
+    assert run(sweep) == 0
+    whole = comparisons(sweep)
+    out = capsys.readouterr().out
+    assert out.index("sequence: 3 ideas against baseline") < out.index("series: 3 ideas")
+    assert "all comparisons" in out
+    assert run(sweep, "--only", "b") == 0
+    assert comparisons(sweep) == whole
+    out = capsys.readouterr().out
+    assert "sequence: b against baseline" in out
+    assert "series: b against baseline" in out
+    assert "Holm over 6" in out
+    assert "4 more comparisons are in the report and in the families" in out
+    assert run(sweep, "--only", "series") == 0
+    assert "3 more comparisons" in capsys.readouterr().out
+
+
+def test_strict(tmp_path):
+    records = grid()
+    sweep = write_sweep(tmp_path / "clean", records)
+    assert run(sweep, "--strict") == 0
+    whole = write_sweep(tmp_path / "incomplete", records[:-1], plan=records)
+    assert run(whole, "--strict") == 1
+    assert run(whole, "--strict", "--partial") == 0
+    pick(records, "idea", seed=1)[0]["hashes"]["order"] = "other"
+    void = write_sweep(tmp_path / "void", records)
+    assert run(void) == 0
+    assert run(void, "--strict") == 1
+    assert (void / "report" / "report.json").exists()
+
+
+def test_seeds_in_another_order_and_on_other_tracks_pair_all_the_same(tmp_path):
+    records = grid()
+    ordered = write_sweep(tmp_path / "ordered", records, examples=False)
+    turned = pick(records, "baseline", lr=None) + pick(records, "idea", lr=None)[::-1]
+    shuffled = write_sweep(tmp_path / "shuffled", turned, examples=False)
+    assert run(ordered) == run(shuffled) == 0
+    assert comparisons(ordered) == comparisons(shuffled)
+
+
+def test_a_sweep_still_running_gets_no_p(tmp_path):
+    """Whatever the order in which runs finish; a folder that is being written is no record."""
+    records = grid()
+    sweep = write_sweep(tmp_path, records[:30], plan=records)
+    (sweep / "0031-idea-0").mkdir()
+    (sweep / "0031-idea-0" / ".result.json.tmp").write_text("{")
+    assert run(sweep) == 0
+    [comparison] = comparisons(sweep)
+    assert (comparison["verdict"], comparison["p_value"]) == ("incomplete", None)
+    assert comparison["p_selection_aware"] is None
+    assert comparison["delta_mean"] < 0
