@@ -2,7 +2,7 @@
 # make test    lint, types and the smoke tests; under 10 minutes on 2 cores
 # make check   that, and the slow tests
 # make results the README's tables, from the reports in results/
-# make bench   speed and overhead, as ratios (half an hour on 2 cores)
+# make bench   speed and overhead, as ratios (half an hour on 2 cores), and the calibration
 PYTHON ?= python3
 bin := .venv/bin
 
@@ -25,6 +25,7 @@ results: .venv/installed
 
 bench: .venv/installed
 	$(bin)/python benchmarks/overhead.py
+	$(bin)/python benchmarks/calibration.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

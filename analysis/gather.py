@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import TypeVar
 
 from analysis.errors import AnalysisError
-from analysis.record import PlannedRun, Run, Unreadable, read_plan, read_record
+from analysis.record import Plan, PlannedRun, Record, Run, Unreadable, read_plan, read_record
+
+Read = TypeVar("Read", Plan, Record)
 
 RECORD, PLAN = "result.json", "plan.json"
 
@@ -30,7 +32,7 @@ def newest_sweep(root: Path) -> Path:
         AnalysisError: there is none.
     """
     plans = []
-    for folder, below, files in _walk(root):
+    for folder, below, files in _walk(root, []):
         if PLAN in files:
             below.clear()  # a sweep holds runs, not sweeps
             plans.append((os.stat(os.path.join(folder, PLAN)).st_mtime_ns, folder))
@@ -56,47 +58,44 @@ def outermost(paths: Sequence[Path]) -> list[Path]:
 def gather(paths: Sequence[Path]) -> Gathered:
     """Read every plan and record at or below `paths`, any number of sweeps pooled.
 
+    What cannot be read is told, and hides nothing else.
+
     Raises:
-        AnalysisError: a path is no directory, a plan cannot be read, or no record can.
+        AnalysisError: a path is no directory, or no record can be read.
     """
     found = Gathered()
+
+    def attempt(read: Callable[[Path], Read], path: Path) -> Read | None:
+        try:
+            return read(path)
+        except Unreadable as error:
+            found.unreadable.append(f"{path}: {error}")
+            return None
+
     for root in outermost(paths):
-        for name, _, files in _walk(root):
+        for name, _, files in _walk(root, found.unreadable):
             folder = Path(name)
-            if PLAN in files:
-                found.planned += _plan(folder / PLAN)
-            if RECORD in files:
-                try:
-                    found.runs.append(Run(read_record(folder / RECORD), folder))
-                except Unreadable as error:
-                    found.unreadable.append(f"{folder / RECORD}: {error}")
+            if PLAN in files and (plan := attempt(read_plan, folder / PLAN)):
+                found.planned += plan.runs
+            if RECORD in files and (record := attempt(read_record, folder / RECORD)):
+                found.runs.append(Run(record, folder))
     if not found.runs:
         raise AnalysisError(_nothing_found(paths, found))
     return found
 
 
-def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As `os.walk`, in path order."""
+def _walk(root: Path, unreadable: list[str]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk`, in path order; folders that cannot be listed are added to `unreadable`."""
     if not root.is_dir():
         what = "not a directory" if root.exists() else "no such directory"
         raise AnalysisError(f"{root}: {what}; expected a sweep's, such as multirun/DAY/TIME")
-    for folder, below, files in os.walk(root, onerror=_cannot_list):
+
+    def cannot_list(error: OSError) -> None:
+        unreadable.append(f"{error.filename}: {error.strerror}")
+
+    for folder, below, files in os.walk(root, onerror=cannot_list):
         below.sort()
         yield folder, below, files
-
-
-def _cannot_list(error: OSError) -> NoReturn:
-    raise AnalysisError(f"{error.filename}: {error.strerror}; every folder must be readable")
-
-
-def _plan(path: Path) -> list[PlannedRun]:
-    try:
-        return read_plan(path).runs
-    except Unreadable as error:
-        raise AnalysisError(
-            f"{path}: {error}; without its plan nobody knows what a sweep lacks: "
-            "restore the file, or remove it to analyse what is there"
-        ) from error
 
 
 def _nothing_found(paths: Sequence[Path], found: Gathered) -> str:

@@ -1,12 +1,13 @@
-"""Write the README's results table from the reports beside this file.
+"""Write the README's tables from the files beside this one.
 
-python results/tables.py          rewrite README.md between its two markers
+python results/tables.py          rewrite README.md between its markers
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,32 @@ from analysis.text import interval, number
 
 HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"
-BEGIN, END = "<!-- results: make results -->", "<!-- /results -->"
-HEAD = (
-    "| report | track | idea vs baseline | best lr | test score, mean ± std | difference [95 %] "
-    "| p (Holm) | w/t/l | MDE | signature | verdict |\n" + "|---" * 11 + "|\n"
-)
 
 
-def row(name: str, comparison: dict[str, Any]) -> str:
-    """One comparison of a report as a line of the table."""
+def line(*cells: str) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(cells)} |\n"
+
+
+def head(*headings: str) -> str:
+    """The first two rows."""
+    return line(*headings) + "|---" * len(headings) + "|\n"
+
+
+def reports() -> dict[str, list[dict[str, Any]]]:
+    """Report → its comparisons, in the order of the files' names."""
+    whole = {path.stem: json.loads(path.read_text()) for path in sorted(HERE.glob("*.json"))}
+    return {name: each["comparisons"] for name, each in whole.items() if "comparisons" in each}
+
+
+def result(name: str, comparison: dict[str, Any]) -> str:
+    """One comparison of a report."""
     bench = comparison["bench_report"]
     said, baseline, idea = bench["comparison"], bench["baseline"], bench["idea"]
     signature = bench["mechanism_signature"]
     flags = {a["code"]: None for a in bench["audits"] if a["severity"] != "note"}
     full = baseline["full"]
-    cells = [
+    return line(
         f"[{name}](results/{name}.json)",
         bench["track"],
         f"{said['idea']} vs {said['baseline']}",
@@ -45,25 +57,70 @@ def row(name: str, comparison: dict[str, Any]) -> str:
         else "none predicted",
         f"**{said['verdict']}**, confidence {comparison['confidence']}"
         + (f"; {', '.join(flags)}" if flags else ""),
-    ]
-    return f"| {' | '.join(cells)} |\n"
+    )
 
 
-def table() -> str:
-    """All comparisons of all reports, in the order of the files' names."""
-    rows = [
-        row(path.stem, comparison)
-        for path in sorted(HERE.glob("*.json"))
-        for comparison in json.loads(path.read_text())["comparisons"]
-    ]
-    return HEAD + "".join(rows)
+def results() -> str:
+    """All comparisons but those of the bench with itself."""
+    return head(
+        "report", "track", "idea vs baseline", "best lr", "test score, mean ± std",
+        "difference [95 %]", "p (Holm)", "w/t/l", "MDE", "signature", "verdict",
+    ) + "".join(
+        result(name, comparison)
+        for name, comparisons in reports().items()
+        for comparison in comparisons
+        if name != "aa"
+    )  # fmt: skip
+
+
+def same_against_itself() -> str:
+    """The baseline against its own copy, track by track."""
+    table = head("track", "difference [95 %]", "p", "p (Holm)", "w/t/l", "MDE", "verdict")
+    for comparison in reports()["aa"]:
+        bench = comparison["bench_report"]
+        said = bench["comparison"]
+        table += line(
+            bench["track"],
+            f"{number(said['delta_mean'], 3)} {interval(said['ci'])}",
+            number(said["p_value"]),
+            number(said["p_holm"]),
+            f"{said['idea_wins']}/{said['ties']}/{said['idea_losses']}",
+            f"{number(said['mde'], 3)} ({number(said['mde_rel_pct'], 3)} %)",
+            f"**{said['verdict']}**",
+        )
+    return table
+
+
+def calibration() -> str:
+    """How often the statistics err."""
+    rows = json.loads((HERE / "calibration.json").read_text())["rows"]
+    return head("what", "seeds", "setting", "measured", "expected") + "".join(
+        line(
+            row["what"],
+            str(row["n"]),
+            row["setting"],
+            f"{row['measured']:.3f} ± {row['standard_error']:.3f}",
+            row["expected"],
+        )
+        for row in rows
+    )
+
+
+SECTIONS: dict[str, Callable[[], str]] = {
+    "results": results,
+    "aa": same_against_itself,
+    "calibration": calibration,
+}
 
 
 def written(readme: str) -> str:
-    """The README with today's table between its markers."""
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}{END}{after}"
+    """The README with today's tables between their markers."""
+    for name, table in SECTIONS.items():
+        begin, end = f"<!-- {name}: make results -->\n", f"<!-- /{name} -->"
+        before, _, rest = readme.partition(begin)
+        _, _, after = rest.partition(end)
+        readme = f"{before}{begin}{table()}{end}{after}"
+    return readme
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ def build(config: Config) -> tuple[Track, Network, Network, list[torch.optim.Opt
     device = torch.device("cuda" if cuda else "cpu")
     torch.set_num_threads(config.threads)
 
+    torch.manual_seed(torch_seed(config.seed, "constructors"))  # for what `initialise` leaves alone
     track = build_track(config).to(device)
     network = build_network(config, track).to(device)
     if config.variant.signature:

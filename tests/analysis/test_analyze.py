@@ -165,8 +165,6 @@ def test_a_users_mistakes(tmp_path, capsys, monkeypatch):
     sweep = write_sweep(tmp_path / "sweep", grid())
     (tmp_path / "file").write_text("")
     assert "--out" in refused(capsys, sweep, "--out", "file")[1]
-    (sweep / "plan.json").write_text("{")
-    assert "plan.json" in refused(capsys, sweep)[1]
 
 
 def test_exit_status_of_a_mistake(tmp_path):

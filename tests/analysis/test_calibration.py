@@ -40,15 +40,30 @@ def test_the_dual_interval_stands_for_the_test(n):
     assert len(set(by_interval)) == 2
 
 
-@pytest.mark.parametrize(
-    ("n", "level", "simulations"), [(8, 12 / 256, 200), (12, 204 / 4096, 1500)]
-)
-def test_the_sign_flip_test_holds_its_level_under_symmetry(n, level, simulations):
-    assert calibration.level(n) == level <= ALPHA
-    rows = by_setting(calibration.null_rejection(n, simulations, seed=1))
-    assert about(level, rows["normal"])
-    assert about(level, rows["Student t, 3 df"])
-    assert n == 8 or exceeds(ALPHA, rows["exponential"])  # 200 simulations are too few
+def plain_p(baseline, idea) -> float:
+    return statistics.sign_flip_p((idea - baseline)[:, 0])
+
+
+def aware_p(baseline, idea) -> float:
+    return statistics.selection_aware_p(Tuned(baseline, baseline), Tuned(idea, idea), "min")
+
+
+@pytest.mark.parametrize("p_value", [plain_p, aware_p])
+def test_the_level_at_8_pairs_is_exact(p_value):
+    """Of all ways to swap the arms on some seeds, 12 of 256 are significant: no simulation."""
+    arms = np.random.default_rng(1).normal(size=(2, 8, 5))
+    hits = 0
+    for swap in itertools.product([False, True], repeat=7):  # the other half mirrors these
+        swapped = np.where(np.array([False, *swap])[:, None], arms[::-1], arms)
+        hits += p_value(*swapped) <= ALPHA
+    assert hits / 2**7 == calibration.level(8) == 12 / 256 <= ALPHA
+
+
+def test_the_level_holds_under_symmetry_and_only_there():
+    rows = by_setting(calibration.null_rejection(12, 1500, seed=1))
+    assert about(204 / 4096, rows["normal"])
+    assert about(204 / 4096, rows["Student t, 3 df"])
+    assert exceeds(ALPHA, rows["exponential"])
 
 
 def test_power_at_the_mde():
@@ -69,19 +84,8 @@ def test_holm_holds_the_level_of_a_family():
     assert exceeds(ALPHA, rows["5 ideas, unadjusted"])
 
 
-def test_the_selection_aware_p_holds_its_level_exactly():
-    """Of all ways to swap the arms of given scores, it rejects 12 of 256: no simulation."""
-    arms = np.random.default_rng(1).normal(size=(2, 8, 5))
-    hits = 0
-    for swap in itertools.product([False, True], repeat=7):  # the other half mirrors these
-        swapped = np.where(np.array([False, *swap])[:, None], arms[::-1], arms)
-        baseline, idea = (Tuned(scores, scores) for scores in swapped)
-        hits += statistics.selection_aware_p(baseline, idea, "min") <= ALPHA
-    assert hits / 2**7 == 12 / 256
-
-
 def test_tuning_on_the_reported_scores():
-    rows = by_setting(calibration.equal_grids(200, seed=1))
+    rows = by_setting(calibration.equal_grids(400, seed=1))
     assert about(12 / 256, rows["5 lrs each, selection-aware p"])
     assert not exceeds(ALPHA, rows["5 lrs each, plain p"])
     [row] = calibration.unequal_grids(600, seed=1)

@@ -114,7 +114,29 @@ def test_directories_that_hold_nothing(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "{", '{"schema": 1, "runs": []}', '{"schema": 2, "runs": [{"track": "x"}]}']
 )
-def test_unreadable_plan(tmp_path, text):
-    sweep = write_sweep(tmp_path, [record("idea", 0)])
+def test_an_unreadable_plan_hides_no_run(tmp_path, text):
+    sweep = write_sweep(tmp_path / "bad", [record("idea", 0)])
+    write_sweep(tmp_path / "good", [record("idea", 1)])
     (sweep / "plan.json").write_text(text)
-    assert str(sweep / "plan.json") in told([tmp_path])
+    found = gather([tmp_path])
+    assert seeds(found) == [0, 1]
+    assert [run.seed for run in found.planned] == [1]
+    [line] = found.unreadable
+    assert line.startswith(f"{sweep / 'plan.json'}: ")
+
+
+def test_a_folder_that_cannot_be_listed_hides_no_run(tmp_path, monkeypatch):
+    write_sweep(tmp_path, [record("idea", 0)])
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path) == str(locked):  # as for another user than root
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = gather([tmp_path])
+    assert seeds(found) == [0]
+    assert found.unreadable == [f"{locked}: Permission denied"]

@@ -17,12 +17,12 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
     "lag_bias": (
         ("experiment=lag_bias", "seed=0,1", "lr=0.003,0.01", *SMALL),
         "underpowered",
-        {"grid_edge"},  # two learning rates have nothing but edges
+        {"few_seeds", "tuned_on_reported_seeds", "grid_edge"},  # two values are nothing but edges
     ),
     "tensor_mixer": (
         ("experiment=tensor_mixer", "seed=0,1", "lr=0.003", *SMALL),
         "underpowered",
-        {"parameter_parity"},
+        {"few_seeds", "parameter_parity", "flop_parity", "memory_parity"},
     ),
     "sunspots": (
         (
@@ -36,7 +36,7 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
             "training.epochs=2",
         ),
         "underpowered",
-        set(),
+        {"few_seeds", "fixed_data"},
     ),
     # without mixing the last token sees itself alone: no training makes up for that
     "no_mixer": (
@@ -49,10 +49,14 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
             *SMALL[4:],
         ),
         "idea worse (significant)",
-        {"parameter_parity"},
+        {"parameter_parity", "flop_parity", "memory_parity"},
     ),
     # one configuration under two names: whatever the seeds, the arms are numerically one
-    "one_and_the_same": (("variant=baseline,lag_table", "seed=range(2)", *SMALL), "inert", set()),
+    "one_and_the_same": (
+        ("variant=baseline,lag_table", "seed=range(2)", *SMALL),
+        "inert",
+        {"few_seeds"},
+    ),
 }
 
 
@@ -76,7 +80,8 @@ def test_ends_in_the_verdict_that_it_must(report: tuple[str, dict]) -> None:
     bench = said["bench_report"]
     _, verdict, audits = SWEEPS[name]
     assert bench["comparison"]["verdict"] == verdict
-    assert {audit["code"] for audit in bench["audits"]} == audits
+    # whether models so small do as was predicted is chance
+    assert {audit["code"] for audit in bench["audits"]} - {"unconfirmed_signature"} == audits
     assert bench["comparison"]["n_pairs"] == (6 if name == "no_mixer" else 2)
     if name == "no_mixer":
         assert bench["comparison"]["p_value"] == 2 / 2**6

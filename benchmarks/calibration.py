@@ -1,0 +1,270 @@
+"""How often the statistics of `analysis/` err: simulated rates beside what theory says.
+
+    python benchmarks/calibration.py [--simulations 4000] [--seed 0]
+
+Takes four minutes on one idle core; writes the table that it prints to results/calibration.json.
+
+null rejection      the sign-flip test where there is no effect
+power               the sign-flip test at the effect that a report calls detectable
+coverage            both intervals of the mean
+family-wise error   several ideas against one baseline, with and without Holm
+selection           learning rates chosen on the scores that are reported
+peeking             a look after every seed, until one look is significant
+false equivalence   TOST where the difference is as large as the margin
+
+Every row has its own random stream; only rows that compare procedures on the same draws share one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.live import Live
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from analysis import statistics
+from analysis.statistics import Array, Interval, Tuned
+from training.seeding import numpy_stream
+
+ALPHA = 0.05
+SEEDS, RATES = 8, 5  # of the rows on selection
+RESULT = Path(__file__).resolve().parent.parent / "results" / "calibration.json"
+
+# differences of mean zero, by shape: (generator, size) → array of that size
+DIFFERENCES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
+    "normal": lambda generator, size: generator.normal(size=size),
+    "Student t, 3 df": lambda generator, size: generator.standard_t(3, size),
+    "exponential": lambda generator, size: generator.exponential(size=size) - 1,
+}
+
+
+class Row(NamedTuple):
+    """One measured rate; `n` is the number of pairs."""
+
+    what: str
+    n: int
+    setting: str
+    measured: float
+    standard_error: float
+    simulations: int
+    expected: str
+
+
+def row(what: str, n: int, setting: str, hits: Sequence[bool], expected: str) -> Row:
+    """The share of simulations that hit, with its binomial standard error."""
+    share = sum(hits) / len(hits)
+    error = math.sqrt(share * (1 - share) / len(hits))
+    return Row(what, n, setting, share, round(error, 5), len(hits), expected)
+
+
+def level(n: int) -> float:
+    """What the sign-flip test rejects under symmetry, in theory: the largest even k/2ⁿ ≤ ALPHA."""
+    return 2 * math.floor(ALPHA * 2**n / 2) / 2**n
+
+
+def rejected(d: Array) -> bool:
+    """Whether the sign-flip test of `d` (n,) rejects at ALPHA.
+
+    Above 8 pairs its dual interval is asked, which leaves out 0 if and only if p ≤ ALPHA (Hartigan
+    1969; the tests compare the two): at 12 pairs that is 200 times faster.
+    """
+    if d.size <= 8:
+        return statistics.sign_flip_p(d) <= ALPHA
+    return not covers(statistics.sign_flip_interval(d, 1 - ALPHA), 0.0)
+
+
+def covers(interval: Interval | None, value: float) -> bool:
+    """Whether `value` lies inside; there has to be an interval."""
+    assert interval is not None
+    return interval[0] <= value <= interval[1]
+
+
+def null_rejection(n: int, simulations: int, seed: int) -> Iterator[Row]:
+    """The sign-flip test holds its level where differences are symmetric, and only there."""
+    what = "null rejection"
+    for shape, draw in DIFFERENCES.items():
+        d = draw(numpy_stream(seed, what, str(n), shape), (simulations, n))
+        hits = [rejected(each) for each in d]
+        skewed = shape == "exponential"
+        expected = f"> {ALPHA}: not symmetric" if skewed else f"{level(n):.4f} exactly"
+        yield row(what, n, shape, hits, expected)
+
+
+def power(n: int, simulations: int, seed: int) -> Iterator[Row]:
+    """A report's MDE is that of a t-test; the sign-flip test of few pairs finds less."""
+    what = "power at the MDE"
+    dz = statistics.detectable_dz(n, ALPHA)
+    assert dz is not None
+    d = dz + numpy_stream(seed, what, str(n)).normal(size=(simulations, n))
+    hits = [rejected(each) for each in d]
+    yield row(what, n, f"normal, d_z {dz:.3f}", hits, f"{statistics.POWER} by a t-test")
+
+
+def coverage(n: int, simulations: int, seed: int) -> Iterator[Row]:
+    """How often the intervals of nominally 95 % hold the true mean, 0, on the same draws."""
+    what = "coverage"
+    for shape, draw in DIFFERENCES.items():
+        d = draw(numpy_stream(seed, what, str(n), shape), (simulations, n))
+        for name, interval, expected in (
+            ("t", statistics.t_interval, "0.95 if normal"),
+            ("sign-flip", statistics.sign_flip_interval, f"{1 - level(n):.4f} if symmetric"),
+        ):
+            hits = [covers(interval(each, 0.95), 0.0) for each in d]
+            yield row(what, n, f"{shape}, {name} interval", hits, expected)
+
+
+def family_wise(ideas: int, simulations: int, seed: int) -> Iterator[Row]:
+    """Some idea is called significant, of several that equal the one baseline that they share."""
+    what = "family-wise error"
+    n = max(8, statistics.fewest_pairs(ideas, ALPHA))
+    simulations = 2 * simulations // ideas  # one test for each idea, up to 5 ms each
+    # what a seed adds to all arms would cancel in the differences
+    scores = numpy_stream(seed, what, str(ideas)).normal(size=(simulations, 1 + ideas, n))
+    p_values = [[statistics.sign_flip_p(d) for d in each] for each in scores[:, 1:] - scores[:, :1]]
+
+    gc.freeze()  # statsmodels collects garbage in every call: not among all that is imported
+    adjusted = [statistics.holm(each) for each in p_values]
+    gc.unfreeze()
+    found = [any(p is not None and p <= ALPHA for p in each) for each in adjusted]
+    yield row(what, n, f"{ideas} ideas, Holm", found, f"≤ {ALPHA}")
+    unadjusted = [min(each) <= ALPHA for each in p_values]
+    yield row(what, n, f"{ideas} ideas, unadjusted", unadjusted, f"> {ALPHA}: why Holm")
+
+
+def tuned_scores(name: str, grids: Sequence[int], simulations: int, seed: int) -> list[Array]:
+    """Losses of arms between which, as between their learning rates, there is no difference.
+
+    A seed's effect on all of its runs, and noise of each run, both of sd 1.
+
+    Returns:
+        For each arm, with a grid of so many rates: (simulations, SEEDS, rates).
+    """
+    generator = numpy_stream(seed, "selection", name)
+    shared = generator.normal(size=(simulations, SEEDS, 1))
+    return [shared + generator.normal(size=(simulations, SEEDS, rates)) for rates in grids]
+
+
+def chosen(test: Array, validation: Array) -> Array:
+    """Test scores (SEEDS,) of the rate of the best mean on validation; both (SEEDS, rates)."""
+    return test[:, validation.mean(0).argmin()]
+
+
+def equal_grids(simulations: int, seed: int) -> Iterator[Row]:
+    """Both arms choose among equally many rates, on the scores that are then reported."""
+    what, grid = "selection", f"{RATES} lrs each"
+    arms = list(zip(*tuned_scores("equal", [RATES] * 2, simulations, seed), strict=True))
+    plain = [rejected(chosen(idea, idea) - chosen(baseline, baseline)) for baseline, idea in arms]
+    yield row(what, SEEDS, f"{grid}, plain p", plain, f"≤ {ALPHA}: both gain alike")
+    aware = [
+        statistics.selection_aware_p(Tuned(baseline, baseline), Tuned(idea, idea), "min") <= ALPHA
+        for baseline, idea in arms
+    ]
+    yield row(what, SEEDS, f"{grid}, selection-aware p", aware, f"{level(SEEDS):.4f} exactly")
+
+
+def independent_validation(simulations: int, seed: int) -> Iterator[Row]:
+    """Both arms choose on scores that have nothing to do with those reported."""
+    arms = tuned_scores("validation", [RATES] * 4, simulations, seed)
+    hits = [
+        rejected(chosen(idea, idea_validation) - chosen(baseline, baseline_validation))
+        for baseline_validation, idea_validation, baseline, idea in zip(*arms, strict=True)
+    ]
+    setting = f"{RATES} lrs each, chosen on other scores, plain p"
+    yield row("selection", SEEDS, setting, hits, f"{level(SEEDS):.4f} exactly")
+
+
+def unequal_grids(simulations: int, seed: int, rates: int = 9) -> Iterator[Row]:
+    """Only the idea is tuned."""
+    arms = tuned_scores("unequal", [1, rates], simulations, seed)
+    hits = [
+        rejected(chosen(idea, idea) - baseline[:, 0]) for baseline, idea in zip(*arms, strict=True)
+    ]
+    expected = f"> {ALPHA}: why unequal_grid is void"
+    yield row("selection", SEEDS, f"{rates} lrs against 1, plain p", hits, expected)
+
+
+def best_on_every_seed(simulations: int, seed: int) -> Iterator[Row]:
+    """Only the idea is tuned, and on every seed anew."""
+    arms = tuned_scores("every seed", [1, RATES], simulations, seed)
+    hits = [rejected(idea.min(1) - baseline[:, 0]) for baseline, idea in zip(*arms, strict=True)]
+    setting = f"best of {RATES} lrs on every seed against 1, plain p"
+    yield row("selection", SEEDS, setting, hits, f"> {ALPHA}: why one lr for all seeds")
+
+
+def peeking(simulations: int, seed: int) -> Iterator[Row]:
+    """No effect, but the sweep is stopped as soon as it is significant."""
+    first, last = 6, 14
+    d = numpy_stream(seed, "peeking").normal(size=(simulations, last))
+    hits = [any(rejected(each[:n]) for n in range(first, last + 1)) for each in d]
+    expected = f"> {ALPHA}: why an unfinished sweep has no p"
+    yield row("peeking", last, f"normal, a look at every n from {first}", hits, expected)
+
+
+def false_equivalence(margin: float, simulations: int, seed: int) -> Iterator[Row]:
+    """The true difference is the margin, in units of the sd: just not equivalent."""
+    what, n, setting = "false equivalence", 8, f"normal, margin {margin:g} sd"
+    d = margin + numpy_stream(seed, what, setting).normal(size=(simulations, n))
+    p_values = [statistics.equivalence_p(each, margin) for each in d]
+    yield row(what, n, setting, [p is not None and p <= ALPHA for p in p_values], f"≤ {ALPHA}")
+
+
+def every_row(simulations: int, seed: int) -> Iterator[Row]:
+    """All rows, in the order of the table."""
+    for n in (6, 8, 12):
+        yield from null_rejection(n, simulations, seed)
+    for n in (6, 7, 8, 12, 16):
+        yield from power(n, simulations, seed)
+    for n in (8, 12):
+        yield from coverage(n, simulations, seed)
+    for ideas in (2, 5, 10):
+        yield from family_wise(ideas, simulations, seed)
+    yield from equal_grids(simulations, seed)
+    yield from independent_validation(simulations, seed)
+    yield from unequal_grids(simulations, seed)
+    yield from best_on_every_seed(simulations, seed)
+    yield from peeking(simulations, seed)
+    for margin in (0.5, 2.0):
+        yield from false_equivalence(margin, simulations, seed)
+
+
+def shown(rows: Iterable[Row]) -> list[Row]:
+    """The rows, each put on the terminal as soon as it is there."""
+    table = Table("what", "n", "setting", "measured", "expected", box=SIMPLE)
+    kept = []
+    with Live(table):
+        for each in rows:
+            kept.append(each)
+            measured = f"{each.measured:.4f} ± {each.standard_error:.4f}"
+            table.add_row(each.what, str(each.n), each.setting, measured, each.expected)
+    return kept
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--simulations", type=int, default=4000, help="of most rows")
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    rows = shown(every_row(asked.simulations, asked.seed))
+    result = {
+        "command": "python benchmarks/calibration.py"
+        f" --simulations {asked.simulations} --seed {asked.seed}",
+        "simulations": asked.simulations,
+        "seed": asked.seed,
+        "alpha": ALPHA,
+        "rows": [each._asdict() for each in rows],
+    }
+    RESULT.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
