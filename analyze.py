@@ -82,7 +82,8 @@ def rejudge(paths: Sequence[Path], asked: argparse.Namespace) -> int:
     rejudged = earlier.rejudge(earlier.read(paths[0]), rules)
     terminal.show_rejudged(rejudged)
     if asked.out:
-        print(printable(f"report: {report.write(earlier.as_json(rejudged), asked.out)}"))
+        path = report.write(earlier.as_json(rejudged), asked.out, "rejudged.json")
+        print(printable(f"report: {path}"))
     return int(asked.strict and any(each.is_void for each in rejudged))
 
 

@@ -24,6 +24,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; raises `AnalysisError` if it is wrong."""
     parser = Parser(
         prog="analyze.py",
+        allow_abbrev=False,
         description="Compare the arms of one or more sweeps, and give a verdict. "
         "Or judge an earlier report again (REPORT.json), or plan a sweep (--plan).",
     )
@@ -41,7 +42,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     declared = parser.add_argument_group("instead of what the runs declared (an audit will tell)")
     add = declared.add_argument
     add("--baseline", metavar="NAME", help="the arm to compare with")
-    add("--alpha", type=_level, help="level of the comparisons of a family together")
+    add(
+        "--alpha",
+        type=_level,
+        metavar="LEVEL",
+        help="level of the comparisons of a family together",
+    )
     add("--margin-pct", type=_positive, metavar="PCT",
         help="differences within this share of the baseline's mean are negligible")  # fmt: skip
     add("--metric", metavar="NAME", help="a secondary metric that decides")

@@ -54,7 +54,9 @@ def _weaknesses(judged: Judged) -> str:
     """What makes the verdict weaker, most serious first."""
     codes = Counter(each.code for each in judged.audits if each.severity == "warning")
     if not codes:
-        return "No warning was raised."
+        return (
+            "No warning was raised." if not judged.is_void else "No warning was raised beside it."
+        )
     told = (code if count == 1 else f"{code} ({count})" for code, count in codes.items())
     return f"It is weakened by {', '.join(told)}: see the audits."
 
@@ -143,7 +145,8 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
             "sizes, longer contexts and longer training were not measured.",
             *(sentence for holds, sentence in unmeasured if holds),
             "The sign-flip test assumes that the arms are exchangeable where there is no effect: "
-            "skewed differences of mean zero are rejected at up to 9 % instead of 5 %.",
+            "very skewed differences of mean zero are rejected about twice as often as the level "
+            "says.",
         ]
     )
 

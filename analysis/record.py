@@ -89,8 +89,8 @@ class Secondary(Scores):
 class Declared(Part):
     """How the runs' comparison was to be judged, said before they were trained."""
 
-    alpha: float
-    margin_pct: float
+    alpha: float = Field(gt=0, le=0.5)
+    margin_pct: float = Field(gt=0)
     family: Literal["all", "track"]
 
 

@@ -32,14 +32,14 @@ def build(judged: Sequence[Judged], absent: Sequence[str], how_to_run: str) -> J
     return {**comparisons[0], "comparisons": comparisons}
 
 
-def write(report: Json, folder: Path) -> Path:
-    """Write report.json into `folder`, whole or not at all; every non-finite number is null.
+def write(report: Json, folder: Path, name: str = NAME) -> Path:
+    """Write a report into `folder`, whole or not at all; every non-finite number is null.
 
     Raises:
         AnalysisError: the folder cannot be written.
     """
     text = json.dumps(_finite(report), indent=2, allow_nan=False) + "\n"
-    path, draft = folder / NAME, folder / f".{NAME}.{os.getpid()}"
+    path, draft = folder / name, folder / f".{name}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -61,7 +61,9 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
     signature = _signature(judged)
     effect = _comparison(judged)
     models = {
-        run.record.hashes.config.model[:12] for side in comparison.sides for run in side.paired
+        run.record.hashes.config.model[:12]
+        for side in comparison.sides
+        for run in side.selected.values()
     }
     return {
         "worked": judged.system_verdict == "worked",
@@ -200,9 +202,10 @@ def _entry(candidate: Candidate) -> Json:
 def _signature(judged: Judged) -> Json:
     """The prediction, and every observed value as a mean over models and per seed."""
     runs = sorted(judged.comparison.idea.selected.items())
-    signatures = [signature for _, run in runs if (signature := run.record.signature) is not None]
+    each = [run.record.signature for _, run in runs]  # None where a run predicts nothing
+    signatures = [signature for signature in each if signature is not None]
     observed = {
-        name: [signature.observed.get(name) for signature in signatures]
+        name: [None if signature is None else signature.observed.get(name) for signature in each]
         for name in sorted({name for signature in signatures for name in signature.observed})
     }
     by_construction = {

@@ -160,10 +160,16 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def spread(d: Array) -> float | None:
-    """Standard deviation (ddof 1); None for fewer than two pairs, or if all of `d` are equal."""
+    """Standard deviation (ddof 1); None for fewer than two pairs, or if all of `d` are equal.
+
+    None too where it is beyond what a float can hold.
+    """
     if d.size < 2 or not np.isfinite(d).all():
         return None
-    sd = float(d.std(ddof=1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        sd = float(d.std(ddof=1))
+    if not math.isfinite(sd):
+        return None
     # rounding alone gives a constant d a spread, and every ratio to it would be noise
     return sd if sd > 1e-14 * float(np.abs(d).max()) else None
 

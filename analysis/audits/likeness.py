@@ -85,7 +85,8 @@ def init_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         yield Audit(
             "init_mismatch",
             "warning",
-            f"{len(seeds)} parameters outside the mechanism start different in the arms: "
+            f"Outside the mechanism, {len(seeds)} parameters of the same name and shape start "
+            "different in the arms: "
             f"{some(f'{name} (seed {seed_list(at)})' for name, at in seeds.items())}.",
             "Draw start values by parameter name, as models/network.py does, or part of the "
             "difference is other luck.",

@@ -351,7 +351,7 @@ def test_trap_init_mismatch(tmp_path, records):
     [judged] = analysed(write_sweep(tmp_path / "other", records))
     severity, message = only(judged, "init_mismatch")
     assert severity == "warning"
-    assert "1 parameters" in message
+    assert "1 parameters of the same name" in message
     assert "embed.weight (seed 2, 5)" in message
     for run in pick(records, "idea"):  # of another shape, or absent, it cannot start alike
         run["hashes"]["init"] = {"embed.weight": "32×1:other", "own.weight": "8×8:x"}

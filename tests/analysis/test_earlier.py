@@ -79,7 +79,7 @@ def test_a_bare_bench_report_and_a_folder_to_write_to(tmp_path, capsys):
     bare.write_text(json.dumps(json.loads(PATHS["lag_bias"].read_text())["bench_report"]))
     assert rejudged(bare).verdict == "inert"
     assert analyze.main([str(bare), "--out", str(tmp_path / "out")]) == 0
-    [said] = json.loads((tmp_path / "out" / "report.json").read_text())["comparisons"]
+    [said] = json.loads((tmp_path / "out" / "rejudged.json").read_text())["comparisons"]
     assert said["then"]["verdict"] == "no measurable effect"
     assert said["now"]["verdict"] == "inert"
     assert said["now"]["ci"] == pytest.approx([-1.70007345916865e-08, 5.824863696300758e-09])
