@@ -27,9 +27,9 @@ SWEEPS = Path("multirun")  # where `train.py -m` leaves them
 def analyze(arguments: Sequence[str]) -> int:
     """The whole analysis; the exit status. Raises `AnalysisError` for what the user can mend."""
     asked = parse(arguments)
+    if asked.report:
+        return rejudge(asked)
     paths = asked.paths or [newest_sweep(SWEEPS)]
-    if any(path.is_file() for path in paths):
-        return rejudge(paths, asked)
     found = gather(paths)
 
     from analysis import planning, report, terminal  # these take a while to import
@@ -39,7 +39,12 @@ def analyze(arguments: Sequence[str]) -> int:
 
     found.runs = judged_by(found.runs, asked.metric)
     rules = agreed(
-        found.runs, asked.alpha, asked.margin_pct, asked.family, asked.partial, asked.tuning_seeds
+        found.runs,
+        asked.partial,
+        alpha=asked.alpha,
+        margin_pct=asked.margin_pct,
+        family=asked.family,
+        tuning_seeds=asked.tuning_seeds,
     )
     arms = group(found.runs)
     if asked.plan:
@@ -48,42 +53,30 @@ def analyze(arguments: Sequence[str]) -> int:
         )
         return 0
     try:
-        pairs, absent = match(arms, found.planned, asked.baseline)
+        matched = match(arms, found.planned, asked.baseline)
     except AnalysisError:
         terminal.show_arms(arms)
         raise
-    judged = judge(compare(pairs, found, rules), rules)
+    judged = judge(compare(matched, found, rules))
     shown = terminal.only(judged, asked.only)
 
     named = [] if asked.paths else [str(path) for path in paths]
     command = shlex.join(["python", "analyze.py", *arguments, *named])
     path = report.write(
-        report.build(judged, absent, command), asked.out or common(paths) / "report"
+        report.build(judged, matched.absent, command), asked.out or common(paths) / "report"
     )
-    terminal.show(shown, absent, hidden=len(judged) - len(shown))
+    terminal.show(shown, matched.absent, hidden=len(judged) - len(shown))
     print(printable(f"report: {path}"))
-    return int(asked.strict and any(each.is_void for each in judged))
+    incomplete = bool(matched.absent_ideas) and not rules.partial
+    return int(asked.strict and (incomplete or any(each.is_void for each in judged)))
 
 
-def rejudge(paths: Sequence[Path], asked: argparse.Namespace) -> int:
-    """Judge an earlier report again, from the per-seed scores in it; the exit status."""
-    if len(paths) > 1:
-        raise AnalysisError("a report is judged by itself: name one report.json, or sweeps only")
-    for option in ("only", "partial", "tuning_seeds", "baseline", "metric", "plan", "family"):
-        if getattr(asked, option):
-            name = option.replace("_", "-")
-            raise AnalysisError(f"--{name} needs the runs themselves, not a report of them")
+def rejudge(asked: argparse.Namespace) -> int:
+    """Judge a report again, from the per-seed scores in it; the exit status."""
+    from analysis import earlier, terminal
 
-    from analysis import earlier, report, terminal
-    from analysis.rules import Rules
-
-    defaults = Rules()
-    rules = Rules(asked.alpha or defaults.alpha, asked.margin_pct or defaults.margin_pct)
-    rejudged = earlier.rejudge(earlier.read(paths[0]), rules)
+    rejudged = earlier.rejudge(earlier.read(asked.paths[0]), asked.alpha, asked.margin_pct)
     terminal.show_rejudged(rejudged)
-    if asked.out:
-        path = report.write(earlier.as_json(rejudged), asked.out, "rejudged.json")
-        print(printable(f"report: {path}"))
     return int(asked.strict and any(each.is_void for each in rejudged))
 
 

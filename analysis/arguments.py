@@ -37,8 +37,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--strict", action="store_true", help="exit status 1 where a verdict is invalid")
     add("--partial", action="store_true",
         help="judge what is there, though planned runs are missing")  # fmt: skip
-    add("--tuning-seeds", type=_seeds, default=frozenset(), metavar="0-3",
-        help="choose hyper on these seeds and report on the others")  # fmt: skip
     declared = parser.add_argument_group("instead of what the runs declared (an audit will tell)")
     add = declared.add_argument
     add("--baseline", metavar="NAME", help="the arm to compare with")
@@ -51,6 +49,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--margin-pct", type=_positive, metavar="PCT",
         help="differences within this share of the baseline's mean are negligible")  # fmt: skip
     add("--metric", metavar="NAME", help="a secondary metric that decides")
+    add("--tuning-seeds", type=_seeds, metavar="0-3",
+        help="choose hyper on these seeds and report on the others")  # fmt: skip
     add("--family", choices=("all", "track"), help="comparisons that are corrected together")
     planning = parser.add_argument_group("planning a sweep from a pilot, or the baseline alone")
     add = planning.add_argument
@@ -60,11 +60,27 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--comparisons", type=_count, metavar="M",
         help="comparisons in the family (as many as the pilot has)")  # fmt: skip
     asked = parser.parse_args(arguments)
-    if asked.plan and asked.effect_pct is None:
-        raise AnalysisError("--plan needs --effect-pct PCT, the smallest effect worth finding")
-    if not asked.plan and (asked.effect_pct or asked.comparisons):
-        raise AnalysisError("--effect-pct and --comparisons belong to --plan")
+    asked.report = any(path.is_file() for path in asked.paths)
+    if asked.report:
+        if len(asked.paths) > 1:
+            raise AnalysisError("a report is judged by itself: name one report.json, or sweeps")
+        takes = {"paths", "alpha", "margin_pct", "strict"}
+        _refuse(asked, takes, "needs the runs themselves, not a report of them")
+    elif asked.plan:
+        if asked.effect_pct is None:
+            raise AnalysisError("--plan needs --effect-pct PCT, the smallest effect worth finding")
+        takes = {"paths", "plan", "effect_pct", "comparisons", "alpha", "baseline", "metric"}
+        _refuse(asked, takes | {"family", "tuning_seeds"}, "says nothing with --plan")
+    else:
+        _refuse(asked, set(vars(asked)) - {"effect_pct", "comparisons"}, "belongs to --plan")
     return asked
+
+
+def _refuse(asked: argparse.Namespace, takes: set[str], why: str) -> None:
+    """Raise an `AnalysisError` where an option was given that is not among `takes`."""
+    for name, value in vars(asked).items():
+        if value and name not in takes | {"report"}:
+            raise AnalysisError(f"--{name.replace('_', '-')} {why}")
 
 
 def _level(text: str) -> float:

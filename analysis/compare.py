@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,7 +75,9 @@ class Comparison:
     idea: Side
     seeds: tuple[int, ...]  # of the pairs, ascending
     effect: Effect
-    family_size: int  # comparisons judged together
+    rules: Rules
+    family: str  # of the comparisons that are judged together: a track, or the word all
+    family_size: int  # how many these are, also those that left no record
     planned: int  # runs that the sweeps' plans hold for these arms; 0 without a plan
     missing: tuple[PlannedRun, ...]  # of these, the ones that left no record
     unplanned: tuple[Run, ...]  # runs that stand in none of the plans, where there is a plan
@@ -86,100 +88,126 @@ class Comparison:
         """Baseline and idea."""
         return self.baseline, self.idea
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether runs are missing that are not to be done without."""
+        return bool(self.missing) and not self.rules.partial
+
+
+@dataclass
+class Matched:
+    """Which arms are compared with which, and which cannot be."""
+
+    pairs: list[tuple[Arm, Arm]]  # baseline and idea, sorted by track, baseline, idea
+    absent: list[str]  # a sentence for every arm that left no record
+    absent_ideas: list[str]  # the track of each comparison that was planned and cannot be made
+
 
 def match(
     arms: Mapping[tuple[str, str], Arm],
     planned: Iterable[PlannedRun],
     baseline: str | None = None,
-) -> tuple[list[tuple[Arm, Arm]], list[str]]:
+) -> Matched:
     """Pair every idea arm with the baseline that its runs name, or with `baseline`.
-
-    Returns (baseline arm, idea arm) sorted by track, baseline, idea; and a sentence for every arm
-    that is absent: named as baseline or planned, but without any record.
 
     Raises:
         AnalysisError: no pair can be made.
     """
-    pairs, absent = [], []
+    matched = Matched([], [], [])
+    baselines = {name for arm in arms.values() for name in arm.baselines}
+    if baseline is not None:
+        baselines = {baseline}
     for (track, variant), count in Counter((run.track, run.variant) for run in planned).items():
         if (track, variant) not in arms:
-            absent.append(f"{variant} on {track} left no record of {count} planned runs.")
+            matched.absent.append(f"{variant} on {track} left no record of {count} planned runs.")
+            if variant not in baselines:
+                matched.absent_ideas.append(track)
     for (track, variant), arm in arms.items():
         for name in sorted(arm.baselines) if baseline is None else [baseline]:
             if name == variant:
                 continue
             if (track, name) in arms:
-                pairs.append((arms[track, name], arm))
+                matched.pairs.append((arms[track, name], arm))
             else:
-                absent.append(f"{variant} on {track} has no baseline: {name} left no record.")
-    if not pairs:
+                matched.absent.append(f"{variant} on {track} has no baseline: {name} is not there.")
+                matched.absent_ideas.append(track)
+    if not matched.pairs:
         found = ", ".join(f"{variant} on {track}" for track, variant in arms)
         raise AnalysisError(
             " ".join(
                 [
                     f"nothing to compare: found only {found}.",
-                    *absent,
+                    *matched.absent,
                     "Run the arm that is missing on the same track, or say --baseline NAME "
                     "with an arm that was found.",
                 ]
             )
         )
-    pairs.sort(key=lambda pair: (pair[0].track, pair[0].variant, pair[1].variant))
-    return pairs, absent
+    matched.pairs.sort(key=lambda pair: (pair[0].track, pair[0].variant, pair[1].variant))
+    return matched
 
 
-def compare(pairs: Sequence[tuple[Arm, Arm]], found: Gathered, rules: Rules) -> list[Comparison]:
+def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]:
     """Select each arm's hyper, pair the runs by seed and measure the effect."""
     recorded = {run.record.identity for run in found.runs}
     planned: dict[tuple[str, str], dict[Identity, PlannedRun]] = {}
     for run in found.planned:
         planned.setdefault((run.track, run.variant), {})[run.identity] = run
 
+    def family(track: str) -> str:
+        return track if rules.family == "track" else "all"
+
+    sizes = Counter(map(family, (idea.track for _, idea in matched.pairs)))
+    sizes += Counter(map(family, matched.absent_ideas))
     comparisons = []
-    for baseline, idea in pairs:
-        metric = baseline.runs[0].metric
-        selections = tuple(
-            select(arm, other.seeds & (rules.tuning_seeds or other.seeds), metric.direction)
-            for arm, other in ((baseline, idea), (idea, baseline))
-        )
-        both = set.intersection(*(set(chosen.best.runs) for chosen in selections))
-        seeds = sorted(both - rules.tuning_seeds)
-        one, other = (
-            Side(arm, chosen, tuple(chosen.best.runs[seed] for seed in seeds))
-            for arm, chosen in zip((baseline, idea), selections, strict=True)
-        )
-        size = sum(rules.family == "all" or each.track == idea.track for _, each in pairs)
+    for arms in matched.pairs:
+        baseline, idea = pair_up(*arms, rules)
+        track, metric, size = idea.arm.track, arms[0].runs[0].metric, sizes[family(arms[1].track)]
         due = {
             identity: run
-            for arm in (baseline, idea)
-            for identity, run in planned.get((arm.track, arm.variant), {}).items()
+            for arm in arms
+            for identity, run in planned.get((track, arm.variant), {}).items()
         }
-        ulps, problems = _ulps_apart(one, other)
-        effect = measure(one.scores, other.scores, metric.direction, rules, size)
+        unplanned = [r for arm in arms for r in arm.runs if r.record.identity not in due]
+        ulps, problems = _ulps_apart(baseline, idea)
+        effect = measure(baseline.scores, idea.scores, metric.direction, rules, size)
         if effect.delta_mean is not None:
-            aware = _selection_aware_p(one, other, metric.direction, rules)
+            aware = _selection_aware_p(baseline, idea, metric.direction, rules)
             effect = replace(effect, inert_ulps=ulps, p_selection_aware=aware)
         comparisons.append(
             Comparison(
-                track=idea.track,
+                track=track,
                 metric=metric,
-                baseline=one,
-                idea=other,
-                seeds=tuple(seeds),
+                baseline=baseline,
+                idea=idea,
+                seeds=tuple(run.record.seed for run in idea.paired),
                 effect=effect,
+                rules=rules,
+                family=family(track),
                 family_size=size,
                 planned=len(due),
                 missing=tuple(run for identity, run in due.items() if identity not in recorded),
-                unplanned=tuple(
-                    run
-                    for arm in (baseline, idea)
-                    for run in arm.runs
-                    if found.planned and run.record.identity not in due
-                ),
+                unplanned=tuple(unplanned) if found.planned else (),
                 unreadable=(*found.unreadable, *problems),
             )
         )
     return comparisons
+
+
+def pair_up(baseline: Arm, idea: Arm, rules: Rules) -> tuple[Side, Side]:
+    """Select the hyper of each arm, and pair the runs of the two by seed."""
+    direction = baseline.runs[0].metric.direction
+    chosen = [
+        select(arm, other.seeds & (rules.tuning_seeds or other.seeds), direction)
+        for arm, other in ((baseline, idea), (idea, baseline))
+    ]
+    shared = chosen[0].best.runs.keys() & chosen[1].best.runs.keys()
+    seeds = sorted(shared - rules.tuning_seeds)
+    one, other = (
+        Side(arm, selection, tuple(selection.best.runs[seed] for seed in seeds))
+        for arm, selection in zip((baseline, idea), chosen, strict=True)
+    )
+    return one, other
 
 
 def measure(

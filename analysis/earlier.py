@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
-from analysis.audits.audit import Audit
+from analysis.audits.audit import Audit, Severity
 from analysis.audits.budget import grid_edge_of
 from analysis.compare import Effect, measure
 from analysis.errors import AnalysisError
-from analysis.record import Part, first_error
+from analysis.record import Declared, Part, first_error
 from analysis.rules import Rules
-from analysis.statistics import INERT_ULPS, count_wins, holm, ulps_apart
+from analysis.statistics import INERT_ULPS, Array, Direction, ulps_apart
 from analysis.text import hyper_text, number, seed_list, some
-from analysis.verdict import (
-    SystemVerdict,
-    confidence,
-    decide,
-    is_better,
-    practical_verdict,
-    system_verdict,
-)
+from analysis.verdict import Case, Conclusion, conclude
 
 Hyper = dict[str, float]
 Scores = list[float | None]
@@ -38,7 +31,6 @@ class Entry(Part):
     cfg: Hyper
     mean: float | None
     validation_mean: float | None = None  # earlier reports chose on the test scores
-    per_seed: Scores | None = None
 
 
 class Full(Part):
@@ -46,6 +38,11 @@ class Full(Part):
 
     mean: float | None
     per_seed: Scores = Field(min_length=1)
+
+    @property
+    def scores(self) -> Array:
+        """(seeds,); NaN where a run diverged."""
+        return np.array(self.per_seed, dtype=np.float64)
 
 
 class Baseline(Part):
@@ -58,24 +55,23 @@ class Baseline(Part):
 
 class Idea(Full):
     name: str = "idea"
-    cost: dict[str, float | None] | None = None
     best_cfg: Hyper | None = None  # here or as bench_report.idea_config
     sweep: list[Entry] | None = None  # here or as bench_report.idea_sweep
+    cost: dict[str, float | None] | None = None
 
 
-class Recorded(Part):
-    """An audit that the report holds already."""
+class Said(Part):
+    """What the report says of the comparison, and the rules that it was judged by."""
 
-    code: str
-    severity: Literal["void", "warning", "note"]
-    message: str
-    advice: str
+    alpha: float = Field(default=0.05, gt=0, le=0.5)
+    margin_pct: float = Field(default=1.0, gt=0)
+    family: Literal["all", "track"] = "all"
+    family_size: int | None = Field(default=None, ge=1)
 
 
 class Bench(Part):
     """`bench_report`, as far as it is judged."""
 
-    bench_version: int
     track: str
     metric_direction: Literal["lower is better", "higher is better"]
     baseline: Baseline
@@ -84,7 +80,39 @@ class Bench(Part):
     idea_config: Hyper | None = None
     idea_sweep: list[Entry] | None = None
     mechanism_signature: dict[str, Any] | None = None
-    audits: list[Recorded] | None = None
+    audits: list[Audit] | None = None
+
+    @model_validator(mode="after")
+    def _paired(self) -> Self:
+        seeds = len(self.baseline.full.per_seed), len(self.idea.per_seed)
+        if seeds[0] != seeds[1]:
+            raise ValueError(
+                f"{seeds[0]} scores of {self.baseline.name} and {seeds[1]} of {self.idea.name} "
+                "cannot be paired"
+            )
+        return self
+
+    @property
+    def said(self) -> Said:
+        """What `comparison` says of its rules."""
+        return Said.model_validate(self.comparison)
+
+    @property
+    def direction(self) -> Direction:
+        """Which way the metric is better."""
+        return "min" if self.metric_direction == "lower is better" else "max"
+
+    @property
+    def models(self) -> int:
+        """Models that the signature was read off: one where the report does not say."""
+        found = (self.mechanism_signature or {}).get("n_models", 1)
+        return found if isinstance(found, int) else 1
+
+    @property
+    def mechanism_ok(self) -> bool:
+        """Whether the signature was confirmed, in as many models as there are seeds."""
+        confirmed = (self.mechanism_signature or {}).get("confirmed") is True
+        return confirmed and self.models >= len(self.idea.per_seed)
 
 
 class Report(Part):
@@ -96,230 +124,210 @@ class Report(Part):
     confidence: float | None = None
     comparisons: list[Report] = Field(default_factory=list)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, found: Any) -> Any:
+        """A bare `bench_report` is a report of nothing else."""
+        bare = isinstance(found, dict) and "bench_report" not in found
+        return {"bench_report": found} if bare else found
 
-@dataclass(frozen=True)
-class Rejudged:
+
+@dataclass(frozen=True, kw_only=True)
+class Rejudged(Conclusion):
     """One comparison of a report: what it says, and what its scores say."""
 
     report: Report
-    effect: Effect
-    audits: tuple[Audit, ...]
-    p_holm: float | None
-    verdict: str
-    mechanism_ok: bool
 
     @property
     def title(self) -> str:
+        """`sequence: idea against baseline`."""
         bench = self.report.bench_report
         return f"{bench.track}: {bench.idea.name} against {bench.baseline.name}"
 
     @property
-    def system_verdict(self) -> SystemVerdict:
-        """As in verdict.py."""
-        return system_verdict(self.verdict, self.mechanism_ok, idea_failed=False)
-
-    @property
     def then_and_now(self) -> dict[str, tuple[Any, Any]]:
         """Quantity → what the report says, what its scores say."""
-        then, effect = self.report.bench_report.comparison, self.effect
-        ci = effect.ci
+        ci, counts = self.effect.ci, self.effect.counts
         now = {
             "verdict": self.verdict,
-            "n_pairs": len(effect.d),
-            "delta_mean": effect.delta_mean,
-            "p_value": effect.p_value,
-            "p_min": effect.p_min,
+            "n_pairs": len(self.effect.d),
+            "idea_wins": counts.wins,
+            "ties": counts.ties,
+            "idea_losses": counts.losses,
+            "p_value": self.p_value,
             "p_holm": self.p_holm,
-            "ci": None if ci is None else list(ci),
             "ci_half_width": None if ci is None else (ci[1] - ci[0]) / 2,
-            "mde": effect.mde,
-            "mde_rel_pct": effect.mde_rel_pct,
-            "idea_wins": effect.counts.wins,
-            "ties": effect.counts.ties,
-            "idea_losses": effect.counts.losses,
-            "inert_ulps": effect.inert_ulps,
         }
-        both = {key: (then.get(key), value) for key, value in now.items()}
-        both["system_verdict"] = (self.report.system_verdict, self.system_verdict)
-        both["practical_verdict"] = (
-            self.report.practical_verdict,
-            practical_verdict(self.verdict),
-        )
-        both["confidence"] = (self.report.confidence, confidence(self.audits))
+        now |= {
+            name: value
+            for name, value in vars(self.effect).items()
+            if name not in {"d", "counts", "p_selection_aware", *now}
+        }
+        then = self.report.bench_report.comparison
+        both = {name: (then.get(name), value) for name, value in now.items()}
+        for name in ("system_verdict", "practical_verdict", "confidence"):
+            both[name] = (getattr(self.report, name), getattr(self, name))
         return both
-
-    @property
-    def is_void(self) -> bool:
-        """Whether an audit makes it void."""
-        return any(audit.severity == "void" for audit in self.audits)
 
 
 def read(path: Path) -> list[Report]:
-    """The comparisons of a report, of a bare `bench_report` too.
+    """The comparisons of a report, or of a bare `bench_report`.
 
     Raises:
-        AnalysisError: the file is no report.
+        AnalysisError: the file is neither.
     """
     expected = "expected a report (report.json), or its bench_report"
     try:
-        text = path.read_bytes()
+        whole = Report.model_validate_json(path.read_bytes())
+        reports = whole.comparisons or [whole]
+        for report in reports:
+            _ = report.bench_report.said
     except OSError as error:
         raise AnalysisError(f"{path}: {error.strerror}; {expected}") from error
-    try:
-        whole = Report.model_validate_json(text)
     except ValidationError as error:
-        problem = first_error(error)
-        if not problem.startswith("bench_report:"):
-            raise AnalysisError(f"{path}: {problem}; {expected}") from error
-        try:
-            whole = Report(bench_report=Bench.model_validate_json(text))
-        except ValidationError as inner:
-            raise AnalysisError(f"{path}: {first_error(inner)}; {expected}") from inner
-    reports = whole.comparisons or [whole]
-    for report in reports:
-        bench = report.bench_report
-        arms = len(bench.baseline.full.per_seed), len(bench.idea.per_seed)
-        if arms[0] != arms[1]:
-            raise AnalysisError(
-                f"{path}: {arms[0]} scores of {bench.baseline.name} and {arms[1]} of "
-                f"{bench.idea.name} cannot be paired; {expected}"
-            )
+        raise AnalysisError(f"{path}: {first_error(error)}; {expected}") from error
     return reports
 
 
-def rejudge(reports: list[Report], rules: Rules) -> list[Rejudged]:
-    """Judge every comparison of a report from its per-seed scores alone, Holm over all."""
-    benches = [report.bench_report for report in reports]
-    effects = [_effect(bench, rules, len(benches)) for bench in benches]
-    audits = [
-        tuple(_audits(report, effect)) for report, effect in zip(reports, effects, strict=True)
-    ]
-    void = [any(audit.severity == "void" for audit in found) for found in audits]
-    p_holm, p_equivalence_holm = (
-        holm([None if bad else getattr(e, p) for bad, e in zip(void, effects, strict=True)])
-        for p in ("p_value", "p_equivalence")
-    )
-    return [
-        Rejudged(
-            report,
-            effects[i],
-            audits[i],
-            p_holm[i],
-            decide(
-                audits[i],
-                better=is_better(effects[i].delta_mean, _direction(report.bench_report)),
-                inert_ulps=effects[i].inert_ulps,
-                p_holm=p_holm[i],
-                p_equivalence_holm=p_equivalence_holm[i],
-                p_min=effects[i].p_min,
-                family_size=len(reports),
+def rejudge(
+    reports: Sequence[Report], alpha: float | None = None, margin_pct: float | None = None
+) -> list[Rejudged]:
+    """Judge every comparison of a report from its per-seed scores alone.
+
+    By the rules that the report says it was judged by; `alpha` and `margin_pct` hold instead where
+    they are given, and an audit says so.
+    """
+    cases = []
+    for report in reports:
+        bench = report.bench_report
+        said = bench.said
+        declared = Declared(
+            alpha=said.alpha, margin_pct=said.margin_pct, family=said.family, tuning_seeds=[]
+        )
+        rules = Rules(alpha or said.alpha, margin_pct or said.margin_pct, said.family)
+        size = said.family_size or len(reports)
+        baseline, idea = bench.baseline.full.scores, bench.idea.scores
+        effect = measure(baseline, idea, bench.direction, rules, size)
+        if effect.delta_mean is not None:
+            effect = replace(effect, inert_ulps=ulps_apart(baseline, idea))
+        audits = tuple(_audits(bench, effect, rules.changed(declared).values()))
+        void = {audit.code for audit in audits if audit.severity == "void"}
+        cases.append(
+            Case(
+                effect=effect,
+                direction=bench.direction,
+                audits=audits,
+                mechanism_ok=bench.mechanism_ok,
+                idea_failed=void == {"diverged_run"} and bool(np.isfinite(baseline).all()),
+                family=bench.track if said.family == "track" else "all",
+                family_size=size,
                 alpha=rules.alpha,
-            ),
-            _mechanism_ok(report.bench_report),
+            )
         )
-        for i, report in enumerate(reports)
+    return [
+        Rejudged(report=report, **found)
+        for report, found in zip(reports, conclude(cases), strict=True)
     ]
 
 
-def _direction(bench: Bench) -> Literal["min", "max"]:
-    return "min" if bench.metric_direction == "lower is better" else "max"
-
-
-def _effect(bench: Bench, rules: Rules, comparisons: int) -> Effect:
-    baseline, idea = _array(bench.baseline.full.per_seed), _array(bench.idea.per_seed)
-    effect = measure(baseline, idea, _direction(bench), rules, comparisons)
-    if effect.delta_mean is None:
-        return effect
-    recorded = bench.comparison.get("inert_ulps")  # over test examples, which is finer
-    ulps = recorded if isinstance(recorded, int | float) else ulps_apart(baseline, idea)
-    return replace(effect, inert_ulps=ulps)
-
-
-def _array(scores: Scores) -> np.ndarray:
-    return np.array([math.nan if score is None else score for score in scores])
-
-
-def _models(bench: Bench) -> int | None:
-    """Models that the signature was read off; None where the report does not say."""
-    found = (bench.mechanism_signature or {}).get("n_models")
-    return found if isinstance(found, int) else None
-
-
-def _mechanism_ok(bench: Bench) -> bool:
-    confirmed = (bench.mechanism_signature or {}).get("confirmed") is True
-    return confirmed and (_models(bench) or 0) >= len(bench.idea.per_seed)
-
-
-def _audits(report: Report, effect: Effect) -> Iterator[Audit]:
-    """What a report alone can be asked; a report that holds audits keeps them."""
-    bench = report.bench_report
-    yield from _disagreements(bench, effect)
-    if bench.audits is not None:
-        for audit in bench.audits:
-            yield Audit(**audit.model_dump())
-        return
-    if effect.delta_mean is None:
+def _audits(bench: Bench, effect: Effect, changed: Collection[str]) -> Iterator[Audit]:
+    """Those that the report holds, and those that a report alone allows."""
+    recorded = bench.audits or []
+    codes = {audit.code for audit in recorded}
+    yield from recorded
+    for audit in (*_found(bench, effect), *_selection(bench)):
+        if audit.code not in codes:
+            yield audit
+    if changed:
         yield Audit(
-            "diverged_run", "void", "A score is missing: its run diverged.", "Judge the runs."
+            "rules_changed",
+            "warning",
+            f"Judged by other rules than the report's: {some(changed)}.",
+            "Rules that are chosen with the results in sight can be chosen to win.",
         )
-    if effect.inert_ulps is not None and effect.inert_ulps <= INERT_ULPS:
-        yield Audit(
+
+
+def _found(bench: Bench, effect: Effect) -> Iterator[Audit]:
+    n, ulps, mde = len(effect.d), effect.inert_ulps, bench.comparison.get("mde")
+    half_width = 0.0 if effect.ci is None else (effect.ci[1] - effect.ci[0]) / 2
+    signature, again = bench.mechanism_signature, "Train again: every record keeps them."
+    costs = bench.baseline.cost is not None and bench.idea.cost is not None
+    wrong = list(_contradictions(bench, effect))
+    faults: list[tuple[bool, str, Severity, str, str]] = [
+        (
+            bool(wrong),
+            "report_disagrees",
+            "void",
+            f"The report contradicts its own scores: {some(wrong)}.",
+            "Judge the runs that it was made from.",
+        ),
+        (
+            effect.delta_mean is None,
+            "diverged_run",
+            "void",
+            "A score is missing: its run diverged.",
+            "Judge the runs.",
+        ),
+        (
+            ulps is not None and ulps <= INERT_ULPS,
             "inert",
             "warning",
-            f"The arms agree to {number(effect.inert_ulps)} float32 ulps on every seed.",
-            "Look for the reason why the mechanism never reached the output; whatever signature it "
-            "shows says nothing about the score.",
-        )
-    yield from _selection(bench)
-    n, models = len(bench.idea.per_seed), _models(bench)
-    signature = bench.mechanism_signature
-    if signature is None:
-        yield Audit(
-            "signature_not_recorded", "warning", "No signature was recorded.",
-            "Train again with a prediction.",
-        )  # fmt: skip
-    elif models is None or models < n:
-        said = "one model, as far as it says" if models is None else f"{models} models"
-        yield Audit(
-            "unconfirmed_signature",
-            "warning",
-            f"The signature was read off {said}, of {n}.",
-            "Read it off every model.",
-        )
-    elif "per_model" not in signature:
-        yield Audit(
+            f"The arms agree to {number(ulps)} float32 ulps on every seed.",
+            "Look for the reason why the mechanism never reached the output; whatever signature "
+            "it shows says nothing about the score.",
+        ),
+        (
+            signature is None,
             "signature_not_recorded",
+            "warning",
+            "No signature was recorded.",
+            "Train again with a prediction.",
+        ),
+        (
+            signature is not None and bench.models < n,
+            "signature_of_few_models",
+            "warning",
+            f"The signature was read off {bench.models} of {n} models, as far as the report says.",
+            "Read it off every model.",
+        ),
+        (
+            signature is not None and bench.models >= n and "per_model" not in signature,
+            "observations_not_recorded",
             "note",
             f"What was observed in each of the {n} models was not recorded, nor what would have "
-            "refuted it.",
-            "Train again: every record keeps its criteria and what was observed.",
-        )
-    if bench.baseline.cost is None or bench.idea.cost is None:
-        yield Audit(
+            "refuted the prediction.",
+            again,
+        ),
+        (
+            not costs,
             "parity_not_recorded",
             "warning",
             "Parameters and FLOPs of the arms were not recorded: the larger may win by size alone.",
-            "Train again: every record keeps them.",
-        )
-        yield Audit(
-            "cost_not_recorded", "note", "Time and memory were not recorded.",
-            "Train again: every record keeps them.",
-        )  # fmt: skip
-    yield Audit(
-        "hashes_not_recorded",
-        "note",
-        "Whether the arms of a seed saw the same data, batches and start values was not recorded.",
-        "Train again: every record keeps their hashes.",
-    )
-    half_width, mde = effect.ci and (effect.ci[1] - effect.ci[0]) / 2, bench.comparison.get("mde")
-    if half_width and isinstance(mde, float) and math.isclose(mde, half_width, rel_tol=1e-3):
-        power = "" if effect.mde is None else f"; the MDE at power 0.8 is {number(effect.mde)}"
-        yield Audit(
+            again,
+        ),
+        (not costs, "cost_not_recorded", "note", "Time and memory were not recorded.", again),
+        (
+            bench.audits is None,
+            "hashes_not_recorded",
+            "note",
+            "Whether the arms of a seed saw the same data, batches and start values was not "
+            "recorded.",
+            again,
+        ),
+        (
+            half_width > 0
+            and isinstance(mde, float)
+            and math.isclose(mde, half_width, rel_tol=1e-3),
             "mde_was_half_width",
             "note",
-            f"What it calls MDE, {number(mde)}, is the half-width of the 95 % interval{power}.",
+            f"What it calls MDE, {mde}, is the half-width of the 95 % interval; "
+            f"the MDE at power 0.8 is {number(effect.mde)}.",
             "Read the one that its scores have.",
-        )
+        ),
+    ]
+    for holds, code, severity, message, advice in faults:
+        if holds:
+            yield Audit(code, severity, message, advice)
 
 
 def _selection(bench: Bench) -> Iterator[Audit]:
@@ -344,16 +352,18 @@ def _selection(bench: Bench) -> Iterator[Audit]:
             grid = sorted({entry.cfg[key] for entry in sweep if key in entry.cfg})
             if len(grid) > 1 and value in (grid[0], grid[-1]):
                 yield grid_edge_of(name, key, value, grid)
-        if len(sweep) > 1 and all(entry.validation_mean is None for entry in sweep):
+        if len(sweep) == 1:
+            continue
+        if all(entry.validation_mean is None for entry in sweep):
             on_test.append(f"{name} ({hyper_text(best)})")
         mean = next((entry.mean for entry in sweep if entry.cfg == best), None)
-        if seeds := _tuning_seeds(mean, full.per_seed):
+        if seeds := _tuning_seeds(mean, full.scores):
             on_seeds.append(f"{name} on seed {seed_list(range(seeds))}")
     if on_test:
         yield Audit(
             "selected_on_test",
             "warning",
-            f"Chosen without validation scores, on scores of the kind that is reported: "
+            "Chosen without validation scores, on scores of the kind that is reported: "
             f"{some(on_test)}.",
             "Choose on validation scores.",
         )
@@ -366,51 +376,23 @@ def _selection(bench: Bench) -> Iterator[Audit]:
         )
 
 
-def _tuning_seeds(mean: float | None, per_seed: Scores) -> int | None:
+def _tuning_seeds(mean: float | None, scores: Array) -> int | None:
     """How many of the first reported scores have the mean that the configuration was chosen by."""
-    scores = _array(per_seed)
     for n in range(1, len(scores) + 1):
         if mean is not None and math.isclose(mean, scores[:n].mean(), rel_tol=1e-9):
             return n
     return None
 
 
-def _disagreements(bench: Bench, effect: Effect) -> Iterator[Audit]:
+def _contradictions(bench: Bench, effect: Effect) -> Iterator[str]:
     """Where a report's numbers are not those of its own scores."""
-    said = bench.comparison
-    wrong = []
-    for name, mean, scores in (
-        (bench.baseline.name, bench.baseline.full.mean, bench.baseline.full.per_seed),
-        (bench.idea.name, bench.idea.mean, bench.idea.per_seed),
-    ):
-        if mean is not None and not math.isclose(mean, _array(scores).mean(), rel_tol=1e-6):
-            wrong.append(f"the mean of {name} is {number(mean, 8)}, "
-                         f"its scores have {number(float(_array(scores).mean()), 8)}")  # fmt: skip
-    diffs = said.get("per_seed_diffs")
+    for name, arm in ((bench.baseline.name, bench.baseline.full), (bench.idea.name, bench.idea)):
+        mean = float(arm.scores.mean())
+        if arm.mean is not None and not math.isclose(arm.mean, mean, rel_tol=1e-6):
+            yield f"the mean of {name} is {number(arm.mean, 8)}, its scores have {number(mean, 8)}"
+    diffs = bench.comparison.get("per_seed_diffs")
     if isinstance(diffs, list) and diffs != [None if math.isnan(x) else x for x in effect.d]:
-        wrong.append("the per-seed differences are not those of the scores")
-    wins = said.get("idea_wins")
-    if wins is not None and wins != count_wins(effect.d, _direction(bench)).wins:
-        wrong.append(f"{wins} wins are reported, the scores have {effect.counts.wins}")
-    if wrong:
-        yield Audit(
-            "report_disagrees",
-            "void",
-            f"The report contradicts its own scores: {'; '.join(wrong)}.",
-            "Judge the runs it was made from.",
-        )
-
-
-def as_json(rejudged: list[Rejudged]) -> dict[str, Any]:
-    """Then and now, with the audits, for every comparison."""
-    return {
-        "comparisons": [
-            {
-                "comparison": each.title,
-                "then": {key: then for key, (then, _) in each.then_and_now.items()},
-                "now": {key: now for key, (_, now) in each.then_and_now.items()},
-                "audits": [vars(audit) for audit in each.audits],
-            }
-            for each in rejudged
-        ]
-    }
+        yield "the per-seed differences are not those of the scores"
+    wins = bench.comparison.get("idea_wins")
+    if wins is not None and wins != effect.counts.wins:
+        yield f"{wins} wins are reported, the scores have {effect.counts.wins}"

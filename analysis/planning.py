@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.compare import compare, match
+from analysis.compare import match, pair_up
 from analysis.errors import AnalysisError
-from analysis.gather import Gathered
 from analysis.rules import Rules
 from analysis.select import Arm, select
 from analysis.statistics import detectable_dz, fewest_pairs, seeds_needed, spread
@@ -53,32 +52,36 @@ def plan(
     effect_pct: float,
     comparisons: int | None,
 ) -> list[Plan]:
-    """A plan for every comparison of a pilot, or for each of its arms if there is none.
+    """A plan for every comparison of a pilot; for an idea to come if no track has two arms.
 
     Args:
         effect_pct: the effect to find, in per cent of the baseline's mean.
         comparisons: in the family; None for as many as the pilot has.
 
     Raises:
-        AnalysisError: the pilot has fewer than two seeds, or no spread.
+        AnalysisError: nothing can be compared, or the pilot has fewer than two seeds or no spread.
     """
-    try:
-        pairs, _ = match(arms, [], baseline)
-    except AnalysisError:
+    alone = len({track for track, _ in arms}) == len(arms)
+    if alone and baseline in (None, *(variant for _, variant in arms)):
         return [_alone(arm, rules, effect_pct, comparisons or 1) for arm in arms.values()]
-    return [
-        _plan(
-            f"{each.track}: {each.idea.name} against {each.baseline.name}",
-            f"the differences of {len(each.seeds)} pairs",
-            each.effect.d,
-            each.baseline.scores,
-            (each.baseline.arm, each.idea.arm),
-            effect_pct,
-            comparisons or each.family_size,
-            rules.alpha,
+    plans = []
+    pairs = match(arms, [], baseline).pairs
+    for pair in pairs:
+        one, idea = pair_up(*pair, rules)
+        same = [each for _, each in pairs if rules.family == "all" or each.track == idea.arm.track]
+        plans.append(
+            _plan(
+                title=f"{idea.arm.track}: {idea.name} against {one.name}",
+                basis=f"the differences of {len(one.paired)} pairs",
+                d=idea.scores - one.scores,
+                scores=one.scores,
+                arms=pair,
+                effect_pct=effect_pct,
+                comparisons=comparisons or len(same),
+                alpha=rules.alpha,
+            )
         )
-        for each in compare(pairs, Gathered(), rules)
-    ]
+    return plans
 
 
 def _alone(arm: Arm, rules: Rules, effect_pct: float, comparisons: int) -> Plan:
@@ -86,19 +89,20 @@ def _alone(arm: Arm, rules: Rules, effect_pct: float, comparisons: int) -> Plan:
     best = select(arm, arm.seeds, arm.runs[0].metric.direction).best
     scores = np.array([best.runs[seed].test for seed in sorted(best.runs)])
     return _plan(
-        f"{arm.track}: an idea against {arm.variant}",
-        f"{len(scores)} runs of {arm.variant} alone, times √2, as if pairing by seed bought "
+        title=f"{arm.track}: an idea against {arm.variant}",
+        basis=f"{len(scores)} runs of {arm.variant} alone, times √2, as if pairing by seed bought "
         "nothing; a pilot of both arms would need fewer seeds",
-        scores * math.sqrt(2),
-        scores,
-        (arm, arm),
-        effect_pct,
-        comparisons,
-        rules.alpha,
+        d=scores * math.sqrt(2),
+        scores=scores,
+        arms=(arm, arm),
+        effect_pct=effect_pct,
+        comparisons=comparisons,
+        alpha=rules.alpha,
     )
 
 
 def _plan(
+    *,
     title: str,
     basis: str,
     d: np.ndarray,
@@ -139,17 +143,17 @@ def _plan(
         return None if seeds is None else option(seeds)
 
     return Plan(
-        title,
-        basis,
-        level,
-        effect,
-        sd,
-        sd_upper,
-        comparisons,
-        alpha,
-        needed(sd),
-        needed(sd_upper),
-        tuple(map(option, SEEDS)),
+        title=title,
+        basis=basis,
+        level=level,
+        effect=effect,
+        sd=sd,
+        sd_upper=sd_upper,
+        comparisons=comparisons,
+        alpha=alpha,
+        needed=needed(sd),
+        needed_upper=needed(sd_upper),
+        options=tuple(map(option, SEEDS)),
     )
 
 

@@ -52,11 +52,11 @@ def _relative(delta: float, level: float | None) -> str:
 
 def _weaknesses(judged: Judged) -> str:
     """What makes the verdict weaker, most serious first."""
+    if judged.is_void:
+        return "See the audits."
     codes = Counter(each.code for each in judged.audits if each.severity == "warning")
     if not codes:
-        return (
-            "No warning was raised." if not judged.is_void else "No warning was raised beside it."
-        )
+        return "No warning was raised."
     told = (code if count == 1 else f"{code} ({count})" for code, count in codes.items())
     return f"It is weakened by {', '.join(told)}: see the audits."
 
@@ -88,7 +88,7 @@ def protocol_notes(judged: Judged) -> str:
         for side in comparison.sides
     )
     exact = len(comparison.seeds) <= EXACT_UP_TO
-    family = {"all": "all comparisons", "track": "those of this track"}[judged.rules.family]
+    family = {"all": "all comparisons", "track": "those of this track"}[comparison.rules.family]
     return (
         "Each arm's hyper has the fewest diverged runs, then the best mean validation "
         f"{comparison.metric.name} ({chosen}); no test score chose anything. Paired by seed: "
@@ -96,8 +96,8 @@ def protocol_notes(judged: Judged) -> str:
         f"sign-flip test of the mean difference, Holm over {comparison.family_size} ({family}); "
         "p_selection_aware redoes the selection in every flip. Interval: 95 % Student's t; "
         "ci_signflip: Hartigan's. Equivalence: two one-sided t-tests within "
-        f"{judged.rules.margin_pct:g} % of the baseline's mean. MDE: power {POWER:g} at level "
-        f"{judged.rules.alpha:g}/{comparison.family_size}."
+        f"{comparison.rules.margin_pct:g} % of the baseline's mean. MDE: power {POWER:g} at level "
+        f"{comparison.rules.alpha:g}/{comparison.family_size}."
     )
 
 
@@ -154,11 +154,14 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
 def _meaning(judged: Judged) -> str:
     """What the verdict says and what it does not."""
     comparison, effect = judged.comparison, judged.comparison.effect
-    margin = f"±{number(effect.margin)} ({judged.rules.margin_pct:g} % of the baseline's mean)"
+    margin = f"±{number(effect.margin)} ({comparison.rules.margin_pct:g} % of the baseline's mean)"
     if judged.verdict == "invalid":
         return f"Nothing can be concluded: {judged.why}"
     if judged.verdict == "incomplete":
-        return f"The effect is shown but not judged: {judged.why}"
+        return (
+            f"The effect is shown but not judged, and to stop at a look at it would be a choice: "
+            f"{judged.why}"
+        )
     if judged.verdict == "inert":
         return (
             f"The arms differ by at most {number(effect.inert_ulps)} float32 ulps on every test "
@@ -169,7 +172,7 @@ def _meaning(judged: Judged) -> str:
     if judged.verdict.startswith("idea"):
         return (
             "A difference this large would rarely arise if the arms were alike "
-            f"(level {judged.rules.alpha:g})."
+            f"(level {comparison.rules.alpha:g})."
         )
     if judged.verdict == "equivalent":
         return (
@@ -179,7 +182,7 @@ def _meaning(judged: Judged) -> str:
     if judged.verdict == "underpowered":
         return (
             f"The smallest p that these data could show is {number(effect.p_min)}, for "
-            f"{comparison.family_size} comparisons at level {judged.rules.alpha:g}: no outcome "
+            f"{comparison.family_size} comparisons at level {comparison.rules.alpha:g}: no outcome "
             "could have been significant. More seeds are needed."
         )
     return (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -31,6 +31,7 @@ class Unreadable(Exception):
     """A file of a run that cannot be used; the text says why."""
 
 
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -92,21 +93,22 @@ class Declared(Part):
     alpha: float = Field(gt=0, le=0.5)
     margin_pct: float = Field(gt=0)
     family: Literal["all", "track"]
+    tuning_seeds: list[int]
 
 
 class Budget(Part):
     """How long the run trained."""
 
-    epochs: int
-    steps: int
-    examples: int
+    epochs: Count
+    steps: Count
+    examples: Count
 
 
 class Cost(Part):
     """What the run cost; null where it could not be measured."""
 
-    parameters: int
-    mixer_parameters: int
+    parameters: Count
+    mixer_parameters: Count
     flops_per_example: float | None  # forward
     saved_bytes: float | None  # kept for the backward pass
     peak_bytes: float | None
@@ -119,7 +121,7 @@ class Probes(Part):
     reach: float | None  # share of the gradient norm in the mechanism's own parameters
     ablation: float | None  # test score without the mechanism, minus the test score
     causal: bool | None  # null: nobody claims it
-    split_overlap: int | None  # test examples that also stand in train or validation
+    split_overlap: Count | None  # test examples that also stand in train or validation
 
 
 class Criterion(Part):
@@ -201,7 +203,7 @@ class Run:
 
     record: Record
     folder: Path
-    judged_by: str | None = None  # a secondary metric that is to decide; None: the primary one
+    judged_by: Metric | None = None  # a secondary metric that is to decide, not the primary one
 
     @property
     def diverged(self) -> bool:
@@ -211,11 +213,7 @@ class Run:
     @property
     def metric(self) -> Metric:
         """The metric that decides."""
-        if self.judged_by is None:
-            return self.record.metric
-        direction = self.record.secondary[self.judged_by].direction
-        assert direction is not None
-        return Metric(name=self.judged_by, direction=direction)
+        return self.judged_by or self.record.metric
 
     @property
     def validation(self) -> float:
@@ -228,9 +226,9 @@ class Run:
         return self._score("test")
 
     def _score(self, split: Literal["validation", "test"]) -> float:
-        record = self.record
-        scores = record.scores if self.judged_by is None else record.secondary[self.judged_by]
-        score: float | None = getattr(scores, split)
+        secondary = self.record.secondary
+        scores = secondary.get(self.judged_by.name) if self.judged_by else self.record.scores
+        score: float | None = getattr(scores, split, None)
         return float("nan") if self.diverged or score is None else score
 
 

@@ -15,7 +15,7 @@ from analysis.errors import AnalysisError
 from analysis.record import Cost, Run, Scores
 from analysis.select import Candidate
 from analysis.statistics import mean_std
-from analysis.verdict import Judged, confidence
+from analysis.verdict import Judged
 
 BENCH_VERSION = 2
 NAME = "report.json"
@@ -32,14 +32,14 @@ def build(judged: Sequence[Judged], absent: Sequence[str], how_to_run: str) -> J
     return {**comparisons[0], "comparisons": comparisons}
 
 
-def write(report: Json, folder: Path, name: str = NAME) -> Path:
-    """Write a report into `folder`, whole or not at all; every non-finite number is null.
+def write(report: Json, folder: Path) -> Path:
+    """Write report.json into `folder`, whole or not at all; every non-finite number is null.
 
     Raises:
         AnalysisError: the folder cannot be written.
     """
     text = json.dumps(_finite(report), indent=2, allow_nan=False) + "\n"
-    path, draft = folder / name, folder / f".{name}.{os.getpid()}"
+    path, draft = folder / NAME, folder / f".{NAME}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -67,7 +67,7 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
     }
     return {
         "worked": judged.system_verdict == "worked",
-        "confidence": confidence(judged.audits),
+        "confidence": judged.confidence,
         "verdict": prose.verdict_sentence(judged, (baseline["mean"], idea["mean"])),
         "metrics": {
             "baseline": prose.arm_sentence(
@@ -130,15 +130,15 @@ def _comparison(judged: Judged) -> Json:
         "idea_losses": effect.counts.losses,
         "n_pairs": len(comparison.seeds),
         "seeds": list(comparison.seeds),
-        "tuning_seeds": sorted(judged.rules.tuning_seeds),
+        "tuning_seeds": sorted(judged.comparison.rules.tuning_seeds),
         "per_seed_diffs": effect.d.tolist(),
         "p_value": judged.p_value,
         "p_min": effect.p_min,
         "p_holm": judged.p_holm,
         "p_selection_aware": None if judged.p_value is None else effect.p_selection_aware,
         "family_size": comparison.family_size,
-        "family": judged.rules.family,
-        "alpha": judged.rules.alpha,
+        "family": judged.comparison.rules.family,
+        "alpha": judged.comparison.rules.alpha,
         "ci": effect.ci,
         "ci_signflip": effect.ci_signflip,
         "ci_half_width": None if effect.ci is None else (effect.ci[1] - effect.ci[0]) / 2,
@@ -151,7 +151,7 @@ def _comparison(judged: Judged) -> Json:
         "mde_rel_pct": effect.mde_rel_pct,
         "seeds_needed": effect.seeds_needed,
         "margin": effect.margin,
-        "margin_pct": judged.rules.margin_pct,
+        "margin_pct": judged.comparison.rules.margin_pct,
         "p_equivalence": judged.p_equivalence,
         "p_equivalence_holm": judged.p_equivalence_holm,
         "inert_ulps": effect.inert_ulps,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from analysis.errors import AnalysisError
-from analysis.record import Declared, Run
-from analysis.text import some
-
-Family = Literal["all", "track"]
+from analysis.record import Declared, Metric, Run
+from analysis.text import seed_list, some
 
 
 @dataclass(frozen=True)
@@ -19,71 +17,79 @@ class Rules:
 
     alpha: float = 0.05  # level of a whole family
     margin_pct: float = 1.0  # of the baseline's mean: differences within it are negligible
-    family: Family = "all"  # comparisons corrected together: all, or those of one track
-    partial: bool = False  # judge what is there although planned runs are missing
+    family: Literal["all", "track"] = "all"  # comparisons corrected together
     tuning_seeds: frozenset[int] = frozenset()  # hyper is chosen on these, the others are reported
+    partial: bool = False  # judge what is there although planned runs are missing
 
-    def changed(self, declared: Declared | None) -> list[str]:
-        """What differs from what a run declared, in words."""
+    def changed(self, declared: Declared | None) -> dict[str, str]:
+        """What differs from what a run declared: key → in words."""
         if declared is None:
-            return []
-        return [
-            f"{key} is {getattr(self, key)}, was declared {was}"
-            for key, was in declared.model_dump().items()
-            if getattr(self, key) != was
-        ]
+            return {}
+        now, then = (
+            vars(self),
+            declared.model_dump() | {"tuning_seeds": frozenset(declared.tuning_seeds)},
+        )
+        return {
+            key: f"{key} is {_words(now[key])}, was declared {_words(was)}"
+            for key, was in then.items()
+            if now[key] != was
+        }
 
 
-def agreed(
-    runs: Sequence[Run],
-    alpha: float | None = None,
-    margin_pct: float | None = None,
-    family: Family | None = None,
-    partial: bool = False,
-    tuning_seeds: frozenset[int] = frozenset(),
-) -> Rules:
-    """The rules that the runs declare; what is not None is asked for instead.
+def _words(value: object) -> str:
+    if isinstance(value, frozenset):
+        return f"seed {seed_list(value)}" if value else "none"
+    return str(value)
+
+
+def agreed(runs: Sequence[Run], partial: bool = False, **asked: Any) -> Rules:
+    """The rules that the runs declare; what is asked for, and not None, holds instead.
 
     Where runs declare different ones, those of the first in path order hold (and an audit tells).
 
+    Args:
+        asked: alpha, margin_pct, family or tuning_seeds, as of `Rules`.
     Raises:
         AnalysisError: no run was made with one of the tuning seeds, or none with any other.
     """
     declared = next((run.record.analysis for run in runs if run.record.analysis), None)
     said = declared.model_dump() if declared else {}
-    asked = {"alpha": alpha, "margin_pct": margin_pct, "family": family}
     said |= {key: value for key, value in asked.items() if value is not None}
+    tuning = said["tuning_seeds"] = frozenset(said.get("tuning_seeds", ()))
     seeds = {run.record.seed for run in runs}
-    if absent := sorted(tuning_seeds - seeds):
-        raise AnalysisError(f"--tuning-seeds: no run has seed {', '.join(map(str, absent))}")
-    if not seeds - tuning_seeds:
-        raise AnalysisError("--tuning-seeds: no seed is left to report on")
-    return Rules(**said, partial=partial, tuning_seeds=tuning_seeds)
+    if absent := tuning - seeds:
+        raise AnalysisError(f"tuning seeds: no run has seed {seed_list(absent)}")
+    if not seeds - tuning:
+        raise AnalysisError(f"tuning seeds {seed_list(tuning)}: no seed is left to report on")
+    return Rules(**said, partial=partial)
 
 
-def judged_by(runs: Iterable[Run], metric: str | None) -> list[Run]:
-    """The runs, to be judged by `metric`; None for the primary one of each.
+def judged_by(runs: Sequence[Run], name: str | None) -> list[Run]:
+    """The runs, to be judged by the metric `name`; None for the primary one of each.
 
     Raises:
-        AnalysisError: a run has no such score, or one without a direction.
+        AnalysisError: a run that finished has no such score, or one without a direction.
     """
-    runs = list(runs)
-    if metric is None:
-        return runs
+    if name is None:
+        return list(runs)
+    directions = {  # of each track's runs; a diverged one has no secondary scores
+        run.record.track: scores.direction
+        for run in runs
+        if (scores := run.record.secondary.get(name)) is not None and scores.direction
+    }
     chosen: list[Run] = []
     without: list[str] = []
     for run in runs:
-        secondary = run.record.secondary
-        if metric == run.record.metric.name:
+        scores = run.record.secondary.get(name)
+        direction = scores.direction if scores else directions.get(run.record.track)
+        if name == run.record.metric.name:
             chosen.append(run)
-        elif metric in secondary and secondary[metric].direction:
-            chosen.append(replace(run, judged_by=metric))
+        elif direction and (scores or run.diverged):
+            chosen.append(replace(run, judged_by=Metric(name=name, direction=direction)))
         else:
             known = [run.record.metric.name]
-            known += [name for name, scores in secondary.items() if scores.direction]
+            known += [other for other, each in run.record.secondary.items() if each.direction]
             without.append(f"{run.folder} (it has {', '.join(known)})")
     if without:
-        raise AnalysisError(
-            f"--metric {metric}: not a score of {len(without)} runs: {some(without)}"
-        )
+        raise AnalysisError(f"--metric {name}: not a score of {len(without)} runs: {some(without)}")
     return chosen

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 Interval = tuple[float, float]
 Direction = Literal["min", "max"]
 
-EXACT_UP_TO = 20  # pairs: 2²⁰ sign flips are enumerated (10 s), of more a sample is drawn
+EXACT_UP_TO = 20  # pairs: 2²⁰ sign flips are enumerated (seconds), of more a sample is drawn
 DRAWS = 99_999
 POWER = 0.8
 INERT_ULPS = 4.0  # float32 scores closer than this are numerically one
@@ -101,6 +101,7 @@ def selection_aware_p(baseline: Tuned, idea: Tuned, direction: Direction) -> flo
         best = np.round(sign * validation, 12).argmin(1)  # equal but for rounding: the first
         return np.take_along_axis(test, best[:, None], 1)[:, 0]
 
+    # a mean under a flip is half of both arms' sum, plus or minus half of the signed difference
     def difference(signs: Array) -> Array:  # (flips, seeds) → (flips,)
         arms = [
             chosen(
@@ -141,7 +142,10 @@ def _flip_test(n: int, effect: Callable[[Array], Array], exact_up_to: int) -> fl
 
 
 def smallest_p(d: Array) -> float:
-    """The smallest p that these data could have shown: min(1, 2 / 2^(non-zero pairs))."""
+    """The smallest p that these data could have shown: min(1, 2 / 2^(non-zero pairs)).
+
+    That of a sign-flip test in which only the flip of all signs is as extreme as the data.
+    """
     return float(min(1.0, 2.0 ** (1 - np.count_nonzero(d))))
 
 
@@ -175,7 +179,10 @@ def spread(d: Array) -> float | None:
 
 
 def t_interval(d: Array, confidence: float = 0.95) -> Interval | None:
-    """Student's t interval of the mean of `d`; None without spread."""
+    """Student's t interval of the mean of `d`; None without spread.
+
+    Source: Student (1908), Biometrika 6.
+    """
     from scipy.stats import ttest_1samp
 
     if spread(d) is None:
@@ -254,6 +261,7 @@ def detectable_dz(pairs: int, alpha: float) -> float | None:
     """Standardised effect that a two-sided paired t-test at `alpha` finds with power 0.8.
 
     None where so few pairs cannot tell, or the distribution cannot be computed.
+    Source: Cohen (1988), Statistical Power Analysis for the Behavioral Sciences, chapter 2.
     """
     if pairs < 2:
         return None
@@ -269,12 +277,11 @@ def pairs_needed(dz: float, alpha: float) -> float | None:
 
     None where the distribution cannot be computed: more than a billion.
     """
-    least = fewest_pairs(1, alpha)  # with fewer the sign-flip test finds nothing anyway
-    dz = min(dz, 20.0)  # these find it, and further out scipy's distribution fails
-    if _t_power(dz, least, alpha) >= POWER:
-        return _solve_power(effect_size=dz, alpha=alpha) or least
-    pairs = _solve_power(effect_size=dz, alpha=alpha)
-    return pairs or _reaches_power(lambda pairs: _t_power(dz, pairs, alpha), start=least)
+    dz = min(dz, 20.0)  # the fewest pairs find it, and further out scipy's distribution fails
+    return _solve_power(effect_size=dz, alpha=alpha) or _reaches_power(
+        lambda pairs: _t_power(dz, pairs, alpha),
+        start=fewest_pairs(1, alpha),  # with fewer the sign-flip test finds nothing anyway
+    )
 
 
 def _solve_power(**known: float) -> float | None:
@@ -301,7 +308,10 @@ def _t_power(dz: float, pairs: float, alpha: float) -> float:
 
 
 def _reaches_power(power: Callable[[float], float], start: float) -> float | None:
-    """Where the rising function `power` reaches 0.8; None if it does not up to a billion."""
+    """Where the rising function `power` reaches 0.8, `start` if it has by then.
+
+    None if it does not up to a billion.
+    """
     from scipy.optimize import brentq
 
     low = high = start
@@ -309,11 +319,14 @@ def _reaches_power(power: Callable[[float], float], start: float) -> float | Non
         low, high = high, 2 * high + 1
         if high > 1e9:
             return None
-    return float(brentq(lambda x: power(x) - POWER, low, high))
+    return start if high == start else float(brentq(lambda x: power(x) - POWER, low, high))
 
 
 def fewest_pairs(comparisons: int, alpha: float) -> int:
-    """Non-zero pairs below which no outcome can be significant: ⌈log₂(2m/α)⌉, Holm over m."""
+    """Non-zero pairs below which no outcome can be significant: ⌈log₂(2m/α)⌉, Holm over m.
+
+    The smallest p, 2/2ⁿ, times m must not exceed α.
+    """
     return math.ceil(math.log2(2 * comparisons / alpha) - 1e-9)
 
 
@@ -330,6 +343,7 @@ def minimal_detectable_effect(d: Array, alpha: float) -> float | None:
     """Smallest |mean of d| that is found with power 0.8 at level `alpha`, in units of the metric.
 
     None without spread, and where no outcome of the sign-flip test could reach `alpha`.
+    Source: Bloom (1995), Evaluation Review 19.
     """
     sd = spread(d)
     if sd is None or smallest_p(d) > alpha:
@@ -352,7 +366,10 @@ def equivalence_p(d: Array, margin: float) -> float | None:
 
 
 def ulps_apart(a: ArrayLike, b: ArrayLike) -> float:
-    """Largest |a − b| in float32 ulps of the larger magnitude; `a`, `b` finite, of one shape."""
+    """Largest |a − b| in float32 ulps of the larger magnitude; `a`, `b` finite, of one shape.
+
+    Source: Goldberg (1991), ACM Computing Surveys 23, §1.2.
+    """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     ulp = np.spacing(np.maximum(np.abs(a), np.abs(b)).astype(np.float32))
     return float(np.max(np.abs(a - b) / ulp, initial=0.0))

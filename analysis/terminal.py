@@ -21,7 +21,7 @@ from analysis.report import mean_of, secondary
 from analysis.select import Arm, Selection, select
 from analysis.statistics import POWER, mean_std
 from analysis.text import NONE, duration, hyper_text, interval, number, printable, seed_list
-from analysis.verdict import Judged, confidence
+from analysis.verdict import Judged
 
 SEVERITY_STYLE = {"void": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -107,7 +107,7 @@ def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
         ("wins/ties/losses", f"{count.wins}/{count.ties}/{count.losses}"),
         ("MDE", NONE if effect.mde is None else f"{number(effect.mde)}, {level}"),
         ("signature", signature_phrase(judged)),
-        ("confidence", f"{confidence(judged.audits)} of 10"),
+        ("confidence", f"{judged.confidence} of 10"),
     ]  # fmt: skip
     if titled:
         rows.insert(0, ("comparison", f"{comparison.idea.name} against {comparison.baseline.name}"))
@@ -162,15 +162,11 @@ def show_rejudged(rejudged: Sequence[Rejudged]) -> None:
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, list):
+    if value is None:
+        return NONE
+    if isinstance(value, list | tuple):
         return f"[{', '.join(map(_cell, value))}]"
-    return (
-        number(value, 8)
-        if isinstance(value, int | float)
-        else NONE
-        if value is None
-        else str(value)
-    )
+    return number(value, 8) if isinstance(value, int | float) else str(value)
 
 
 def show_plan(plans: Sequence[Plan]) -> None:
@@ -185,7 +181,7 @@ def show_plan(plans: Sequence[Plan]) -> None:
             ("pilot", f"standard deviation {number(plan.sd)}, from {plan.basis}"),
             ("needs", _option(plan.needed)),
             (
-                "careful",
+                "to be safe",
                 f"{_option(plan.needed_upper)}, if the standard deviation is "
                 f"{number(plan.sd_upper)}, the upper 80 % limit of so small a pilot",
             ),

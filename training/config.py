@@ -44,8 +44,8 @@ class Signature(Section):
 class Variant(Section):
     mixer: Node
     frozen: bool
+    initial_stream: str
     signature: Signature | None
-    initial_stream: str = "initialisation"  # random stream of the start values
 
 
 class OptimizerConfig(Section):
@@ -73,6 +73,7 @@ class Analysis(Section):
     alpha: Annotated[float, Field(gt=0, le=0.5)]
     margin_pct: Positive
     family: Literal["all", "track"]
+    tuning_seeds: list[Annotated[int, Field(ge=0)]]
 
 
 class Config(Section):

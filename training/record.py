@@ -40,10 +40,10 @@ def data_hash(track: Track) -> str:
 
 
 def init_hashes(start: Network) -> dict[str, str]:
-    """Of every parameter outside the mechanism, before training: `64×8:` and a hash."""
+    """Of every parameter outside the mechanism, before training, as `{"embed.weight 64x1": …}`."""
     own = mechanism_parameters(start)
     return {
-        name: f"{'×'.join(map(str, p.shape))}:{sha256(p)[:16]}"
+        f"{name} {'x'.join(map(str, p.shape))}": sha256(p)[:16]
         for name, p in start.named_parameters()
         if name not in own
     }

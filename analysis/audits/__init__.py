@@ -9,7 +9,6 @@ from __future__ import annotations
 from analysis.audits import budget, evidence, likeness, mechanism, runs
 from analysis.audits.audit import Audit, Check
 from analysis.compare import Comparison
-from analysis.rules import Rules
 
 AUDITS: tuple[Check, ...] = (
     runs.no_shared_seed,
@@ -45,7 +44,7 @@ AUDITS: tuple[Check, ...] = (
 )
 
 
-def audit(comparison: Comparison, rules: Rules) -> list[Audit]:
+def audit(comparison: Comparison) -> list[Audit]:
     """Everything that is wrong with a comparison, gravest first."""
-    raised = [found for check in AUDITS for found in check(comparison, rules)]
+    raised = [found for check in AUDITS for found in check(comparison)]
     return sorted(raised, key=lambda found: ("void", "warning", "note").index(found.severity))

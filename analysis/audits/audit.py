@@ -8,7 +8,8 @@ from typing import Literal
 
 from analysis.compare import Comparison
 from analysis.record import Run
-from analysis.rules import Rules
+
+Severity = Literal["void", "warning", "note"]
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,12 @@ class Audit:
     """A judgement on a whole comparison."""
 
     code: str
-    severity: Literal["void", "warning", "note"]
+    severity: Severity
     message: str  # what is wrong, with the run, seed or key and the numbers
     advice: str  # what to do about it
 
 
-Check = Callable[[Comparison, Rules], Iterator[Audit]]
+Check = Callable[[Comparison], Iterator[Audit]]
 
 
 def pairs(comparison: Comparison) -> Iterator[tuple[int, Run, Run]]:
@@ -31,7 +32,7 @@ def pairs(comparison: Comparison) -> Iterator[tuple[int, Run, Run]]:
 
 def unlike(comparison: Comparison, value: Callable[[Run], str]) -> list[int]:
     """Seeds on which a value differs between the arms."""
-    return [seed for seed, *pair in pairs(comparison) if value(pair[0]) != value(pair[1])]
+    return [seed for seed, one, other in pairs(comparison) if value(one) != value(other)]
 
 
 def several(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
 from analysis.record import Cost
-from analysis.rules import Rules
 from analysis.text import hyper_text, seed_list, some
 
 PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
 
 
-def unequal_grid(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def unequal_grid(comparison: Comparison) -> Iterator[Audit]:
     """One arm was tuned harder; void where that is the idea."""
     baseline, idea = (side.arm for side in comparison.sides)
-    if set(baseline.grid) == set(idea.grid):
+    if set(baseline.grid) == set(idea.grid) or comparison.is_unfinished:
         return
     lacks = [
         f"{arm.variant} lacks {hyper_text(next(iter(other.grid[hyper].values())).record.hyper)}"
@@ -32,7 +33,7 @@ def unequal_grid(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
     )
 
 
-def unequal_budget(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def unequal_budget(comparison: Comparison) -> Iterator[Audit]:
     """The selected configurations trained for different times."""
     budgets = {
         side.name: sorted(
@@ -51,7 +52,7 @@ def unequal_budget(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def grid_edge(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def grid_edge(comparison: Comparison) -> Iterator[Audit]:
     """An arm's best value of a hyper is the smallest or largest that it was tuned over."""
     for side in comparison.sides:
         for key, best in side.selection.best.hyper:
@@ -72,7 +73,7 @@ def grid_edge_of(arm: str, key: str, best: float, grid: Sequence[float]) -> Audi
     )
 
 
-def tuned_on_reported_seeds(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def tuned_on_reported_seeds(comparison: Comparison) -> Iterator[Audit]:
     """The seeds whose validation scores chose are those whose test scores are reported."""
     shared = sorted(
         {
@@ -94,32 +95,37 @@ def tuned_on_reported_seeds(comparison: Comparison, rules: Rules) -> Iterator[Au
         )
 
 
-def parameter_parity(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def parameter_parity(comparison: Comparison) -> Iterator[Audit]:
     """The selected configurations differ in size."""
-    yield from _parity(comparison, "parameter_parity", "parameters", "parameters", "size")
+    yield from _parity(
+        comparison, "parameter_parity", lambda cost: cost.parameters, "parameters", "size"
+    )
 
 
-def flop_parity(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def flop_parity(comparison: Comparison) -> Iterator[Audit]:
     """The selected configurations differ in what a prediction costs."""
     what = "FLOPs for an example's forward pass"
-    yield from _parity(comparison, "flop_parity", "flops_per_example", what, "compute")
+    yield from _parity(
+        comparison, "flop_parity", lambda cost: cost.flops_per_example, what, "compute"
+    )
 
 
-def memory_parity(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def memory_parity(comparison: Comparison) -> Iterator[Audit]:
     """The selected configurations differ in what training keeps for the backward pass."""
     what = "bytes saved for the backward pass"
-    yield from _parity(comparison, "memory_parity", "saved_bytes", what, "memory")
+    yield from _parity(comparison, "memory_parity", lambda cost: cost.saved_bytes, what, "memory")
 
 
-def _parity(comparison: Comparison, code: str, field: str, what: str, by: str) -> Iterator[Audit]:
-    assert field in Cost.model_fields
-    baseline, idea = (
-        [getattr(run.record.cost, field) for run in side.selected.values()]
-        for side in comparison.sides
-    )
-    if None in baseline or None in idea:
-        return  # said among the limitations
-    here, there = sum(baseline) / len(baseline), sum(idea) / len(idea)
+def _parity(
+    comparison: Comparison, code: str, value: Callable[[Cost], float | None], what: str, by: str
+) -> Iterator[Audit]:
+    means = []
+    for side in comparison.sides:
+        values = [value(run.record.cost) for run in side.selected.values()]
+        if None in values:
+            return  # said among the limitations
+        means.append(float(np.mean(np.array(values, dtype=np.float64))))
+    here, there = means
     if abs(there - here) > here * PARITY_PCT / 100:
         yield Audit(
             code,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.audits.audit import Audit
+from analysis.audits.audit import Audit, Severity
 from analysis.compare import Comparison
-from analysis.rules import Rules
 from analysis.statistics import fewest_pairs
 from analysis.text import seed_list, some
 
 
-def split_overlap(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def split_overlap(comparison: Comparison) -> Iterator[Audit]:
     """The test split holds examples that were trained or tuned on."""
     for side in comparison.sides:
         shared = {
@@ -29,22 +28,24 @@ def split_overlap(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
             )
 
 
-def few_seeds(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def few_seeds(comparison: Comparison) -> Iterator[Audit]:
     """No outcome could have been significant."""
-    needed = fewest_pairs(comparison.family_size, rules.alpha)
+    needed = fewest_pairs(comparison.family_size, comparison.rules.alpha)
     differing = sum(bool(d != 0) for d in comparison.effect.d)
     if comparison.seeds and differing < needed:
         yield Audit(
             "few_seeds",
             "warning",
             f"{differing} of {len(comparison.seeds)} pairs differ; for {comparison.family_size} "
-            f"comparisons at level {rules.alpha:g} at least {needed} must, or no outcome can be "
-            "significant.",
-            f"Run at least {needed} seeds.",
+            f"comparisons at level {comparison.rules.alpha:g} at least {needed} must, or no "
+            "outcome can be significant.",
+            f"Run at least {needed} seeds."
+            if len(comparison.seeds) < needed
+            else "Find out why the arms have the same scores.",
         )
 
 
-def fixed_data(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def fixed_data(comparison: Comparison) -> Iterator[Audit]:
     """All seeds share one data set."""
     data = {run.record.hashes.data for run in comparison.baseline.paired}
     if len(comparison.seeds) > 1 and len(data) == 1:
@@ -57,29 +58,28 @@ def fixed_data(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def rules_changed(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def rules_changed(comparison: Comparison) -> Iterator[Audit]:
     """The comparison is not judged as its runs declared before they were trained."""
     idea = comparison.idea.arm
-    runs = comparison.baseline.arm.runs + idea.runs
-    changes = {change: None for run in runs for change in rules.changed(run.record.analysis)}
-    changes |= {
-        f"metric is {comparison.metric.name}, was declared {run.record.metric.name}": None
-        for run in runs
-        if run.judged_by is not None
-    }
-    if changes:
-        yield Audit(
-            "rules_changed",
-            "warning",
-            f"Judged by other rules than those declared before training: {some(changes)}.",
-            "Rules that are chosen with the results in sight can be chosen to win: declare them "
-            "under analysis: in the configuration, and train with that.",
-        )
+    warned, noted = dict[str, None](), dict[str, None]()  # in order, each once
+    for run in comparison.baseline.arm.runs + idea.runs:
+        for key, change in comparison.rules.changed(run.record.analysis).items():
+            (noted if key == "tuning_seeds" else warned)[change] = None
+        if run.metric.name != run.record.metric.name:
+            warned[f"metric is {run.metric.name}, was declared {run.record.metric.name}"] = None
     if idea.baselines and comparison.baseline.name not in idea.baselines:
-        yield Audit(
-            "rules_changed",
-            "note",
-            f"{comparison.idea.name} is compared with {comparison.baseline.name}; its runs declare "
-            f"{some(sorted(idea.baselines))} as baseline.",
-            "Declare the baseline in the sweep, or report both comparisons.",
-        )
+        declared = some(sorted(idea.baselines))
+        noted[f"baseline is {comparison.baseline.name}, was declared {declared}"] = None
+    severities: tuple[tuple[Severity, dict[str, None]], ...] = (
+        ("warning", warned),
+        ("note", noted),
+    )
+    for severity, changes in severities:
+        if changes:
+            yield Audit(
+                "rules_changed",
+                severity,
+                f"Judged by other rules than were declared before training: {some(changes)}.",
+                "Rules that are chosen with the results in sight can be chosen to win: declare "
+                "them under analysis: in the configuration, and train with that.",
+            )

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from analysis.audits.audit import Audit, pairs, several, unlike
 from analysis.compare import Comparison
 from analysis.record import Run
-from analysis.rules import Rules
 from analysis.text import run_text, seed_list, some
 
 
-def metric_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def metric_mismatch(comparison: Comparison) -> Iterator[Audit]:
     """Scores in different units, or with different better ends, cannot be subtracted."""
     metrics = {
         f"{run.metric.name} ({run.metric.better}) in {side.name}"
@@ -29,7 +28,7 @@ def metric_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def data_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def data_mismatch(comparison: Comparison) -> Iterator[Audit]:
     """The arms of a pair were not trained and tested on the same data."""
     if seeds := unlike(comparison, lambda run: run.record.hashes.data):
         yield Audit(
@@ -40,7 +39,7 @@ def data_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def order_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def order_mismatch(comparison: Comparison) -> Iterator[Audit]:
     """The arms of a pair did not see their batches in one order."""
     if seeds := unlike(comparison, lambda run: run.record.hashes.order):
         yield Audit(
@@ -51,7 +50,7 @@ def order_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def confounded(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def confounded(comparison: Comparison) -> Iterator[Audit]:
     """The configurations differ in more than variant and hyper."""
     both = comparison.baseline.arm.runs + comparison.idea.arm.runs
     parts: list[tuple[str, str, list[Run]]] = [
@@ -71,29 +70,27 @@ def confounded(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
             )
 
 
-def init_mismatch(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def init_mismatch(comparison: Comparison) -> Iterator[Audit]:
     """Parameters outside the mechanism, of one name and shape, start different."""
     seeds: dict[str, list[int]] = {}
     for seed, baseline, idea in pairs(comparison):
         other = idea.record.hashes.init
-        for name, here in baseline.record.hashes.init.items():
-            there = other.get(name, here)
-            same_shape = here.rpartition(":")[0] == there.rpartition(":")[0]
-            if same_shape and here != there:
+        for name, start in baseline.record.hashes.init.items():
+            if other.get(name, start) != start:
                 seeds.setdefault(name, []).append(seed)
     if seeds:
         yield Audit(
             "init_mismatch",
             "warning",
-            f"Outside the mechanism, {len(seeds)} parameters of the same name and shape start "
-            "different in the arms: "
+            f"{len(seeds)} parameters outside the mechanism, of one name and shape, start "
+            f"different in the arms: "
             f"{some(f'{name} (seed {seed_list(at)})' for name, at in seeds.items())}.",
             "Draw start values by parameter name, as models/network.py does, or part of the "
             "difference is other luck.",
         )
 
 
-def mixed_code(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def mixed_code(comparison: Comparison) -> Iterator[Audit]:
     """The runs were made by different versions of a file."""
     files = several(comparison, lambda run: run.record.hashes.code)
     if files:
@@ -105,7 +102,7 @@ def mixed_code(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def mixed_environment(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def mixed_environment(comparison: Comparison) -> Iterator[Audit]:
     """The runs were made on different machines or with different libraries."""
     # a commit says nothing that the hashes of the files do not
     keys = several(

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
 from analysis.record import Run, Signature
-from analysis.rules import Rules
 from analysis.statistics import INERT_ULPS, ulps_apart
 from analysis.text import number, run_text, seed_list, some
 
 LEAST_REACH = 1e-6  # a bias that softmax cancels gives 1e-8, a live table 1e-2
 
 
-def future_leak(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def future_leak(comparison: Comparison) -> Iterator[Audit]:
     """A model that must be causal looks at later tokens."""
     for side in comparison.sides:
         leaky = [s for s, run in side.selected.items() if run.record.probes.causal is False]
@@ -28,7 +27,7 @@ def future_leak(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
             )
 
 
-def out_of_reach(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
     """The loss does not depend on a mechanism's own parameters."""
     for side in comparison.sides:
         unreached = {
@@ -48,7 +47,7 @@ def out_of_reach(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
             )
 
 
-def idle_mechanism(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def idle_mechanism(comparison: Comparison) -> Iterator[Audit]:
     """Taking the mechanism out changes no model's score."""
     for side in comparison.sides:
         moved = [
@@ -68,7 +67,7 @@ def idle_mechanism(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
             )
 
 
-def unconfirmed_signature(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def unconfirmed_signature(comparison: Comparison) -> Iterator[Audit]:
     """What the idea predicted does not hold in every model."""
     failed = {
         seed: signature
@@ -86,7 +85,7 @@ def unconfirmed_signature(comparison: Comparison, rules: Rules) -> Iterator[Audi
         )
 
 
-def prediction_edited(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def prediction_edited(comparison: Comparison) -> Iterator[Audit]:
     """The runs of one arm carry different predictions."""
     for side in comparison.sides:
         examples = {_predicted(run): run for run in reversed(side.arm.runs)}
@@ -109,6 +108,8 @@ def _predicted(run: Run) -> str | None:
 
 def _refuted(signature: Signature) -> str:
     """`rate_distance_from_start = 0.02, not > 0.1`."""
+    if not signature.criteria:
+        return "nothing was predicted that could fail"
     return ", ".join(
         f"{each.metric} = {number(signature.observed.get(each.metric))}, "
         f"not {each.op} {each.value:g}"

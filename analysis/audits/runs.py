@@ -7,18 +7,21 @@ from collections.abc import Iterator
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
 from analysis.record import Run
-from analysis.rules import Rules
 from analysis.text import hyper_text, run_text, seed_list, some
 
 
-def no_shared_seed(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def no_shared_seed(comparison: Comparison) -> Iterator[Audit]:
     """Nothing is paired, or nothing on which an arm's configurations could be compared."""
+    if comparison.is_unfinished:
+        return
+    tuning = comparison.rules.tuning_seeds
+    seed = f"of the tuning seeds {seed_list(tuning)} none" if tuning else "no seed"
     for side in comparison.sides:
         if not side.selection.shared:
             yield Audit(
                 "no_shared_seed",
                 "void",
-                f"{side.name} could not be tuned: no seed stands in the other arm and in all "
+                f"{side.name} could not be tuned: {seed} stands in the other arm and in all "
                 f"{len(side.selection.candidates)} configurations of {side.name}.",
                 "Run every configuration of both arms with the same seeds.",
             )
@@ -32,21 +35,21 @@ def no_shared_seed(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def missing_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def missing_run(comparison: Comparison) -> Iterator[Audit]:
     """The plan has a run that left no record."""
     if comparison.missing:
         yield Audit(
             "missing_run",
-            "warning" if rules.partial else "void",
+            "warning" if comparison.rules.partial else "void",
             f"{len(comparison.missing)} of {comparison.planned} planned runs left no record: "
             f"{some(run_text(run) for run in comparison.missing)}.",
             "Run them; --partial judges what is there, as if the absent runs had nothing to tell."
-            if not rules.partial
+            if not comparison.rules.partial
             else "Run them before believing this verdict: runs seldom die at random.",
         )
 
 
-def unplanned_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def unplanned_run(comparison: Comparison) -> Iterator[Audit]:
     """A record that no plan asked for."""
     if comparison.unplanned:
         yield Audit(
@@ -59,7 +62,7 @@ def unplanned_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def unpaired_seed(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def unpaired_seed(comparison: Comparison) -> Iterator[Audit]:
     """A seed that one arm's selected configuration lacks is left out of the pairs."""
     seeds = comparison.baseline.arm.seeds | comparison.idea.arm.seeds
     for side in comparison.sides:
@@ -73,13 +76,16 @@ def unpaired_seed(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
             )
 
 
-def duplicate_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def duplicate_run(comparison: Comparison) -> Iterator[Audit]:
     """Two records of one track, variant, seed and hyper; void if they disagree."""
     for side in comparison.sides:
         alike: list[str] = []
         unlike: list[str] = []
         for kept, other in side.arm.duplicates:
-            same = kept.record.scores == other.record.scores
+            same = all(
+                getattr(kept.record, part) == getattr(other.record, part)
+                for part in ("status", "scores", "secondary")
+            )
             (alike if same else unlike).append(_twin(kept, other))
         if unlike:
             yield Audit(
@@ -97,7 +103,7 @@ def duplicate_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
             )
 
 
-def unreadable_record(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def unreadable_record(comparison: Comparison) -> Iterator[Audit]:
     """A file that a run left is truncated, not JSON, of another schema, or wrong in a field."""
     if comparison.unreadable:
         yield Audit(
@@ -108,7 +114,7 @@ def unreadable_record(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
         )
 
 
-def diverged_run(comparison: Comparison, rules: Rules) -> Iterator[Audit]:
+def diverged_run(comparison: Comparison) -> Iterator[Audit]:
     """A loss that is not finite; void where the run is one of the pairs."""
     for side in comparison.sides:
         paired = [run for run in side.paired if run.diverged]

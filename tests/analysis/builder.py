@@ -51,7 +51,7 @@ def record(
         "hyper": {"lr": lr, "gamma": 1.0},
         "baseline": baseline,
         "metric": {"name": "mse", "direction": "min"},
-        "analysis": {"alpha": 0.05, "margin_pct": 1.0, "family": "all"},
+        "analysis": {"alpha": 0.05, "margin_pct": 1.0, "family": "all", "tuning_seeds": []},
         "scores": {
             "validation": score + 0.01 if validation is None else validation,
             "test": score if test is None else test,
@@ -88,7 +88,7 @@ def record(
             "code": {"models/attention.py": "a1"},
             "data": f"data-{track}-{seed}",
             "order": f"order-{seed}",
-            "init": {"embed.weight": f"64×1:embed-{seed}", "head.bias": f"8:head-{seed}"},
+            "init": {"embed.weight 64x1": f"embed-{seed}", "head.bias 8": f"head-{seed}"},
         },
         "environment": {"python": "3.12", "torch": "2", "device": "cpu", "threads": 1},
         "overrides": [f"variant={variant}", f"seed={seed}", f"lr={lr}"],
@@ -163,6 +163,5 @@ def analysed(
     """What `analyze.py` concludes about sweeps, without its report; `asked` as of `agreed`."""
     found = gather(paths)
     found.runs = judged_by(found.runs, metric)
-    rules = agreed(found.runs, **asked)
-    pairs, _ = match(group(found.runs), found.planned, baseline)
-    return judge(compare(pairs, found, rules), rules)
+    matched = match(group(found.runs), found.planned, baseline)
+    return judge(compare(matched, found, agreed(found.runs, **asked)))

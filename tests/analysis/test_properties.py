@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.compare import Effect, measure
 from analysis.rules import Rules
 from analysis.statistics import Tuned, selection_aware_p, ulps_apart
-from analysis.verdict import decide, holm, is_better
+from analysis.verdict import Case, Conclusion, conclude
 
 RULES = Rules()
 # coarse, so that ties and zeros come up, and no two different means differ by rounding alone
@@ -23,22 +23,22 @@ ARMS = st.integers(2, 9).flatmap(
 NO_DEADLINE = settings(deadline=None, max_examples=25)
 
 
-def judged(baseline, idea, direction="min", comparisons=1) -> tuple[Effect, str]:
+def judged(baseline, idea, direction="min") -> tuple[Effect, str]:
     """All statistics of two arms, and the verdict."""
     baseline, idea = np.array(baseline), np.array(idea)
-    effect = measure(baseline, idea, direction, RULES, comparisons)
+    effect = measure(baseline, idea, direction, RULES, 1)
     effect = replace(effect, inert_ulps=ulps_apart(baseline, idea))
-    verdict = decide(
-        [],
-        better=is_better(effect.delta_mean, direction),
-        inert_ulps=effect.inert_ulps,
-        p_holm=holm([effect.p_value])[0],
-        p_equivalence_holm=holm([effect.p_equivalence])[0],
-        p_min=effect.p_min,
-        family_size=comparisons,
+    case = Case(
+        effect=effect,
+        direction=direction,
+        audits=(),
+        mechanism_ok=True,
+        idea_failed=False,
+        family="all",
+        family_size=1,
         alpha=RULES.alpha,
     )
-    return effect, verdict
+    return effect, Conclusion(**conclude([case])[0]).verdict
 
 
 def same(a: float | None, b: float | None) -> bool:

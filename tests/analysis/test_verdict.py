@@ -1,27 +1,42 @@
 """Verdicts in their order, over a family, and what follows from them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from analysis.audits.audit import Audit
-from analysis.verdict import confidence, decide
+from analysis.compare import Effect
+from analysis.statistics import Counts
+from analysis.verdict import Conclusion
 from tests.analysis.builder import analysed, diverge, grid, pick, record, write_run, write_sweep
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "statistics_golden.json").read_text())
 CASES = {name: case for name, case in GOLDEN["cases"].items() if "verdict" in case["expect"]}
 
-EVERYTHING = {
-    "better": True,
-    "inert_ulps": 0.0,
-    "p_holm": 0.01,
-    "p_equivalence_holm": 0.01,
-    "p_min": 1.0,
-    "family_size": 1,
-    "alpha": 0.05,
-}
+EFFECT = Effect(
+    np.array([-0.1] * 8), Counts(8, 0, 0), p_min=1.0, delta_mean=-0.1, inert_ulps=0.0
+)  # fmt: skip
+
+
+def conclusion(*audits, p_holm=0.01, p_equivalence_holm=0.01, family_size=1, **effect):
+    """Where everything applies, unless said otherwise."""
+    return Conclusion(
+        effect=replace(EFFECT, **effect),
+        direction="min",
+        audits=audits,
+        mechanism_ok=True,
+        idea_failed=False,
+        family="all",
+        family_size=family_size,
+        alpha=0.05,
+        p_value=p_holm,
+        p_holm=p_holm,
+        p_equivalence=p_equivalence_holm,
+        p_equivalence_holm=p_equivalence_holm,
+    )
 
 
 def void(code):
@@ -39,13 +54,13 @@ def paired(baseline, idea, **fields):
 
 def test_the_first_that_applies():
     """Everything applies at first; the reason for each verdict is then taken away."""
-    facts = dict(EVERYTHING)
+    facts = {}
     order = []
     for audits in ([void("data_mismatch"), void("missing_run")], [void("missing_run")], []):
-        order.append(decide(audits, **facts))
+        order.append(conclusion(*audits).verdict)
     for change in (
         {"inert_ulps": 4.1},
-        {"better": False},
+        {"delta_mean": 0.1},
         {"p_equivalence_holm": 0.06},
         {"p_holm": 0.06, "p_equivalence_holm": 0.05},
         {"p_equivalence_holm": None},
@@ -53,7 +68,7 @@ def test_the_first_that_applies():
         {"family_size": 2},
     ):
         facts |= change
-        order.append(decide([], **facts))
+        order.append(conclusion(**facts).verdict)
     assert order == [
         "invalid",
         "incomplete",
@@ -66,13 +81,13 @@ def test_the_first_that_applies():
         "inconclusive",
         "underpowered",
     ]
-    assert decide([], **EVERYTHING | {"inert_ulps": 4.0}) == "inert"
-    assert decide([], **EVERYTHING | {"inert_ulps": None, "p_holm": 0.05}).startswith("idea better")
+    assert conclusion(inert_ulps=4.0).verdict == "inert"
+    assert conclusion(inert_ulps=None, p_holm=0.05).verdict.startswith("idea better")
 
 
 def test_warnings_and_notes_void_nothing():
     audits = [Audit("missing_run", "warning", "", ""), Audit("duplicate_run", "note", "", "")]
-    assert decide(audits, **EVERYTHING) == "inert"
+    assert conclusion(*audits).verdict == "inert"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -189,10 +204,10 @@ def test_confidence(tmp_path):
     for run in pick(records, "idea", lr=0.006):
         run["scores"]["validation"] = 0.0
     [judged] = analysed(write_sweep(tmp_path / "warning", records))
-    assert confidence(judged.audits) == 7  # grid_edge; the note that seeds tuned and are reported
+    assert judged.confidence == 7  # grid_edge; the note that seeds tuned and are reported
     [judged] = analysed(write_sweep(tmp_path / "note", [*records, records[0]]))
-    assert confidence(judged.audits) == 6
+    assert judged.confidence == 6
     pick(records, "idea", lr=0.006)[0]["hashes"]["data"] = "other"
     [judged] = analysed(write_sweep(tmp_path / "void", records))
-    assert confidence(judged.audits) == 0
-    assert confidence([Audit("x", "warning", "", "")] * 9) == 1
+    assert judged.confidence == 0
+    assert conclusion(*[Audit("x", "warning", "", "")] * 9).confidence == 1
