@@ -15,7 +15,7 @@ from analysis.audits.audit import Audit, Severity
 from analysis.audits.budget import grid_edge_of
 from analysis.compare import Effect, measure
 from analysis.errors import AnalysisError
-from analysis.record import Declared, Part, first_error
+from analysis.record import Part, first_error
 from analysis.rules import Rules
 from analysis.statistics import INERT_ULPS, Array, Direction, ulps_apart
 from analysis.text import hyper_text, number, seed_list, some
@@ -61,10 +61,10 @@ class Idea(Full):
 
 
 class Said(Part):
-    """What the report says of the comparison, and the rules that it was judged by."""
+    """The rules that the report says it was judged by; earlier ones are silent."""
 
-    alpha: float = Field(default=0.05, gt=0, le=0.5)
-    margin_pct: float = Field(default=1.0, gt=0)
+    alpha: float | None = Field(default=None, gt=0, le=0.5)
+    margin_pct: float | None = Field(default=None, gt=0)
     family: Literal["all", "track"] = "all"
     family_size: int | None = Field(default=None, ge=1)
 
@@ -200,17 +200,23 @@ def rejudge(
     cases = []
     for report in reports:
         bench = report.bench_report
-        said = bench.said
-        declared = Declared(
-            alpha=said.alpha, margin_pct=said.margin_pct, family=said.family, tuning_seeds=[]
+        said, default = bench.said, Rules()
+        rules = Rules(
+            alpha or said.alpha or default.alpha,
+            margin_pct or said.margin_pct or default.margin_pct,
+            said.family,
         )
-        rules = Rules(alpha or said.alpha, margin_pct or said.margin_pct, said.family)
+        changed = [
+            f"{key} is {now}, was {then}"
+            for key, then in said.model_dump(include={"alpha", "margin_pct"}).items()
+            if then not in (None, now := getattr(rules, key))
+        ]
         size = said.family_size or len(reports)
         baseline, idea = bench.baseline.full.scores, bench.idea.scores
         effect = measure(baseline, idea, bench.direction, rules, size)
         if effect.delta_mean is not None:
             effect = replace(effect, inert_ulps=ulps_apart(baseline, idea))
-        audits = tuple(_audits(bench, effect, rules.changed(declared).values()))
+        audits = tuple(_audits(bench, effect, changed))
         void = {audit.code for audit in audits if audit.severity == "void"}
         cases.append(
             Case(

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from analysis.compare import compare, match
+from analysis.audits.audit import Audit
+from analysis.compare import Effect, compare, match
 from analysis.gather import gather
 from analysis.rules import agreed, judged_by
 from analysis.select import group
-from analysis.verdict import Judged, judge
+from analysis.statistics import Counts
+from analysis.verdict import Conclusion, Judged, judge
 
 Json = dict[str, Any]
 
@@ -165,3 +168,32 @@ def analysed(
     found.runs = judged_by(found.runs, metric)
     matched = match(group(found.runs), found.planned, baseline)
     return judge(compare(matched, found, agreed(found.runs, **asked)))
+
+
+EVERYTHING = Effect(
+    np.array([-0.1] * 8), Counts(8, 0, 0), p_min=1.0, delta_mean=-0.1, inert_ulps=0.0
+)  # fmt: skip
+
+
+def conclusion(
+    *audits: Audit,
+    p_holm: float | None = 0.01,
+    p_equivalence_holm: float | None = 0.01,
+    family_size: int = 1,
+    **effect: Any,
+) -> Conclusion:
+    """Where every verdict applies, unless said otherwise; `effect` as of `Effect`."""
+    return Conclusion(
+        effect=replace(EVERYTHING, **effect),
+        direction="min",
+        audits=audits,
+        mechanism_ok=True,
+        idea_failed=False,
+        family="all",
+        family_size=family_size,
+        alpha=0.05,
+        p_value=p_holm,
+        p_holm=p_holm,
+        p_equivalence=p_equivalence_holm,
+        p_equivalence_holm=p_equivalence_holm,
+    )

@@ -16,8 +16,8 @@ import analyze
 from analysis.audits.audit import Audit
 from analysis.record import OPERATORS, Cost
 from analysis.report import build, mean_of, write
-from analysis.verdict import PracticalVerdict, SystemVerdict, decide
-from tests.analysis.builder import analysed, diverge, grid, pick, record, write_sweep
+from analysis.verdict import PracticalVerdict, SystemVerdict
+from tests.analysis.builder import analysed, conclusion, diverge, grid, pick, record, write_sweep
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "analysis" / "report.schema.json").read_text())
@@ -260,10 +260,10 @@ def test_the_schema_knows_the_words_of_the_code():
     assert criteria["op"]["enum"] == list(OPERATORS)
     void = [[Audit(code, "void", "", "")] for code in ("data_mismatch", "missing_run")]
     possible = {
-        decide(audits, better=better, inert_ulps=ulps, p_holm=p, p_equivalence_holm=equivalent,
-               p_min=p_min, family_size=1, alpha=0.05)
-        for audits, better, ulps, p, equivalent, p_min in product(
-            [[], *void], [True, False], [0.0, 1e6], [0.01, 0.5], [0.01, 0.5], [0.01, 0.5])
+        conclusion(*audits, delta_mean=delta, inert_ulps=ulps, p_holm=p,
+                   p_equivalence_holm=equivalent, p_min=p_min).verdict
+        for audits, delta, ulps, p, equivalent, p_min in product(
+            [[], *void], [-0.1, 0.1], [0.0, 1e6], [0.01, 0.5], [0.01, 0.5], [0.01, 0.5])
     }  # fmt: skip
     enum = defs["effect"]["properties"]["verdict"]["enum"]
     assert set(enum) == possible

@@ -37,9 +37,9 @@ def comparisons(sweep):
         ("--tuning-seeds", "0,9", "no run has seed 9"),
         ("--tuning-seeds", "0-7", "no seed is left to report on"),
         ("--only", "nonesuch", "no such idea or track; there are sequence, idea"),
-        ("--baseline", "nonesuch", "nonesuch left no record"),
-        ("--effect-pct", "2", "belong to --plan"),
-        ("--comparisons", "2", "belong to --plan"),
+        ("--baseline", "nonesuch", "nonesuch is not there"),
+        ("--effect-pct", "2", "belongs to --plan"),
+        ("--comparisons", "2", "belongs to --plan"),
         ("--comparisons", "0", "whole number from 1"),
     ],
 )
@@ -70,6 +70,18 @@ def test_metric_decides_by_a_secondary_score(tmp_path):
     assert "rules_changed" in [each["code"] for each in bench["audits"]]
     assert run(sweep, "--metric", "mse") == 0  # the primary one
     assert "rules_changed" not in [e["code"] for e in report(sweep)["bench_report"]["audits"]]
+
+
+def test_a_metric_that_a_diverged_run_lacks(tmp_path):
+    """Divergence is a result: its secondary scores are not there, and not asked for."""
+    records = grid()
+    lost = pick(records, "idea", seed=3, lr=0.006)[0]
+    diverge(lost)
+    lost["secondary"] = {"persistence_mse": {"validation": 0.8, "test": 0.9}}
+    sweep = write_sweep(tmp_path, records)
+    assert run(sweep, "--metric", "mae") == 0
+    codes = {each["code"]: each["severity"] for each in report(sweep)["bench_report"]["audits"]}
+    assert codes["diverged_run"] == "warning"
 
 
 def test_margin(tmp_path):
@@ -142,6 +154,9 @@ def test_strict(tmp_path):
     whole = write_sweep(tmp_path / "incomplete", records[:-1], plan=records)
     assert run(whole, "--strict") == 1
     assert run(whole, "--strict", "--partial") == 0
+    absent = write_sweep(tmp_path / "absent", records, plan=records + grid(["late"]))
+    assert run(absent, "--strict") == 1
+    assert run(absent, "--strict", "--partial") == 0
     pick(records, "idea", seed=1)[0]["hashes"]["order"] = "other"
     void = write_sweep(tmp_path / "void", records)
     assert run(void) == 0

@@ -1,42 +1,25 @@
 """Verdicts in their order, over a family, and what follows from them."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from analysis.audits.audit import Audit
-from analysis.compare import Effect
-from analysis.statistics import Counts
-from analysis.verdict import Conclusion
-from tests.analysis.builder import analysed, diverge, grid, pick, record, write_run, write_sweep
+from tests.analysis.builder import (
+    analysed,
+    conclusion,
+    diverge,
+    grid,
+    pick,
+    record,
+    write_run,
+    write_sweep,
+)
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "statistics_golden.json").read_text())
 CASES = {name: case for name, case in GOLDEN["cases"].items() if "verdict" in case["expect"]}
-
-EFFECT = Effect(
-    np.array([-0.1] * 8), Counts(8, 0, 0), p_min=1.0, delta_mean=-0.1, inert_ulps=0.0
-)  # fmt: skip
-
-
-def conclusion(*audits, p_holm=0.01, p_equivalence_holm=0.01, family_size=1, **effect):
-    """Where everything applies, unless said otherwise."""
-    return Conclusion(
-        effect=replace(EFFECT, **effect),
-        direction="min",
-        audits=audits,
-        mechanism_ok=True,
-        idea_failed=False,
-        family="all",
-        family_size=family_size,
-        alpha=0.05,
-        p_value=p_holm,
-        p_holm=p_holm,
-        p_equivalence=p_equivalence_holm,
-        p_equivalence_holm=p_equivalence_holm,
-    )
 
 
 def void(code):
