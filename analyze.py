@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import os
 import shlex
 import sys
@@ -49,7 +50,8 @@ def analyze(arguments: Sequence[str]) -> int:
     arms = group(found.runs)
     if asked.plan:
         terminal.show_plan(
-            planning.plan(arms, asked.baseline, rules, asked.effect_pct, asked.comparisons)
+            planning.plan(arms, asked.baseline, rules, asked.effect_pct, asked.comparisons),
+            found.unreadable,
         )
         return 0
     try:
@@ -61,7 +63,7 @@ def analyze(arguments: Sequence[str]) -> int:
     shown = terminal.only(judged, asked.only)
 
     named = [] if asked.paths else [str(path) for path in paths]
-    command = shlex.join(["python", "analyze.py", *arguments, *named])
+    command = printable(shlex.join(["python", "analyze.py", *arguments, *named]))
     path = report.write(
         report.build(judged, matched.absent, command), asked.out or common(paths) / "report"
     )
@@ -89,6 +91,9 @@ def common(paths: Sequence[Path]) -> Path:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the analysis; the exit status: 2 for what the user can put right."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that knows no ± or –
     try:
         status = analyze(arguments)
         sys.stdout.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -29,10 +30,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "Or judge an earlier report again (REPORT.json), or plan a sweep (--plan).",
     )
     add = parser.add_argument
-    add("paths", nargs="*", type=Path, metavar="SWEEP",
+    add("paths", nargs="*", type=_path, metavar="SWEEP",
         help="sweeps, or folders of sweeps, which are pooled; the newest in ./multirun if none; "
         "or one report.json, to judge it again")  # fmt: skip
-    add("--out", type=Path, metavar="DIR", help="where report.json goes (SWEEP/report)")
+    add("--out", type=_path, metavar="DIR", help="where report.json goes (SWEEP/report)")
     add("--only", metavar="NAME", help="show only this idea or track; all stay in the family")
     add("--strict", action="store_true", help="exit status 1 where a verdict is invalid")
     add("--partial", action="store_true",
@@ -60,7 +61,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--comparisons", type=_count, metavar="M",
         help="comparisons in the family (as many as the pilot has)")  # fmt: skip
     asked = parser.parse_args(arguments)
-    asked.report = any(path.is_file() for path in asked.paths)
+    asked.report = any(os.path.isfile(path) for path in asked.paths)
     if asked.report:
         if len(asked.paths) > 1:
             raise AnalysisError("a report is judged by itself: name one report.json, or sweeps")
@@ -83,9 +84,15 @@ def _refuse(asked: argparse.Namespace, takes: set[str], why: str) -> None:
             raise AnalysisError(f"--{name.replace('_', '-')} {why}")
 
 
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)
+
+
 def _level(text: str) -> float:
     level = _number(text)
-    if not 0 < level <= 0.5:
+    if not 1e-9 <= level <= 0.5:
         raise argparse.ArgumentTypeError(f"{text} is no level: a number above 0, at most 0.5")
     return level
 
@@ -105,8 +112,8 @@ def _number(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be a whole number from 1")
+    if not text.isdecimal() or not int(text[:9]) >= 1 or len(text) > 6:
+        raise argparse.ArgumentTypeError(f"{text[:20]} must be a whole number from 1 to 999999")
     return int(text)
 
 
@@ -114,11 +121,13 @@ def _seeds(text: str) -> frozenset[int]:
     """`0-3,7` → {0, 1, 2, 3, 7}."""
     seeds: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        ends = [first, last or first]
-        if not all(end.strip().isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
-            raise argparse.ArgumentTypeError(f"{text} are no seeds: expected such as 0-3,7")
-        if int(ends[1]) - int(ends[0]) > MOST_SEEDS:
-            raise argparse.ArgumentTypeError(f"{text}: more than {MOST_SEEDS} seeds")
-        seeds |= set(range(int(ends[0]), int(ends[1]) + 1))
+        ends = part.split("-")
+        if not (len(ends) <= 2 and all(end.isdecimal() and len(end) < 20 for end in ends)):
+            raise argparse.ArgumentTypeError(f"{text[:40]} are no seeds: expected such as 0-3,7")
+        first, last = int(ends[0]), int(ends[-1])
+        if not first <= last < first + MOST_SEEDS:
+            raise argparse.ArgumentTypeError(
+                f"{text[:40]}: a range must rise, over at most {MOST_SEEDS} seeds"
+            )
+        seeds |= set(range(first, last + 1))
     return frozenset(seeds)

@@ -80,7 +80,7 @@ class Comparison:
     family_size: int  # how many these are, also those that left no record
     planned: int  # runs that the sweeps' plans hold for these arms; 0 without a plan
     missing: tuple[PlannedRun, ...]  # of these, the ones that left no record
-    unplanned: tuple[Run, ...]  # runs that stand in none of the plans, where there is a plan
+    unplanned: tuple[Run, ...]  # runs that stand in none of the plans
     unreadable: tuple[str, ...]  # path and reason of files that could not be used
 
     @property
@@ -187,7 +187,7 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
                 family_size=size,
                 planned=len(due),
                 missing=tuple(run for identity, run in due.items() if identity not in recorded),
-                unplanned=tuple(unplanned) if found.planned else (),
+                unplanned=tuple(unplanned),
                 unreadable=(*found.unreadable, *problems),
             )
         )
@@ -223,8 +223,9 @@ def measure(
     """
     d = idea - baseline
     counts, p_min = statistics.count_wins(d, direction), statistics.smallest_p(d)
-    if d.size == 0 or not np.isfinite(d).all():
-        return Effect(d, counts, p_min)
+    with np.errstate(over="ignore"):
+        if d.size == 0 or not np.isfinite([d.sum(), baseline.sum(), idea.sum()]).all():
+            return Effect(d, counts, p_min)
     level = abs(float(baseline.mean()))
     margin = level * rules.margin_pct / 100
     mde = statistics.minimal_detectable_effect(d, rules.alpha / comparisons)
@@ -295,7 +296,7 @@ def _ulps_apart(baseline: Side, idea: Side) -> tuple[float | None, list[str]]:
         kept = []
         for run in pair:
             try:
-                kept.append(read_examples(run.folder))
+                kept.append(read_examples(run))
             except Unreadable as error:
                 problems.append(f"{run.folder / 'examples.npz'}: {error}")
                 kept.append(None)

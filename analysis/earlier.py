@@ -61,12 +61,17 @@ class Idea(Full):
 
 
 class Said(Part):
-    """The rules that the report says it was judged by; earlier ones are silent."""
+    """What the report says of the comparison, with the rules that earlier ones are silent about."""
 
-    alpha: float | None = Field(default=None, gt=0, le=0.5)
+    alpha: float | None = Field(default=None, ge=1e-9, le=0.5)
     margin_pct: float | None = Field(default=None, gt=0)
     family: Literal["all", "track"] = "all"
-    family_size: int | None = Field(default=None, ge=1)
+    family_size: int | None = Field(default=None, ge=1, le=10**6)
+    delta_mean: float | None = None
+    p_value: float | None = None
+    mde: float | None = None
+    idea_wins: int | None = None
+    per_seed_diffs: Scores | None = None
 
 
 class Bench(Part):
@@ -111,8 +116,10 @@ class Bench(Part):
     @property
     def mechanism_ok(self) -> bool:
         """Whether the signature was confirmed, in as many models as there are seeds."""
-        confirmed = (self.mechanism_signature or {}).get("confirmed") is True
-        return confirmed and self.models >= len(self.idea.per_seed)
+        signature = self.mechanism_signature or {}
+        refuted = "n_confirmed" in signature and signature["n_confirmed"] != self.models
+        enough = self.models >= len(self.idea.per_seed)
+        return signature.get("confirmed") is True and enough and not refuted
 
 
 class Report(Part):
@@ -254,7 +261,7 @@ def _audits(bench: Bench, effect: Effect, changed: Collection[str]) -> Iterator[
 
 
 def _found(bench: Bench, effect: Effect) -> Iterator[Audit]:
-    n, ulps, mde = len(effect.d), effect.inert_ulps, bench.comparison.get("mde")
+    n, ulps, mde = len(effect.d), effect.inert_ulps, bench.said.mde
     half_width = 0.0 if effect.ci is None else (effect.ci[1] - effect.ci[0]) / 2
     signature, again = bench.mechanism_signature, "Train again: every record keeps them."
     costs = bench.baseline.cost is not None and bench.idea.cost is not None
@@ -321,9 +328,7 @@ def _found(bench: Bench, effect: Effect) -> Iterator[Audit]:
             again,
         ),
         (
-            half_width > 0
-            and isinstance(mde, float)
-            and math.isclose(mde, half_width, rel_tol=1e-3),
+            half_width > 0 and mde is not None and math.isclose(mde, half_width, rel_tol=1e-3),
             "mde_was_half_width",
             "note",
             f"What it calls MDE, {mde}, is the half-width of the 95 % interval; "
@@ -396,9 +401,15 @@ def _contradictions(bench: Bench, effect: Effect) -> Iterator[str]:
         mean = float(arm.scores.mean())
         if arm.mean is not None and not math.isclose(arm.mean, mean, rel_tol=1e-6):
             yield f"the mean of {name} is {number(arm.mean, 8)}, its scores have {number(mean, 8)}"
-    diffs = bench.comparison.get("per_seed_diffs")
-    if isinstance(diffs, list) and diffs != [None if math.isnan(x) else x for x in effect.d]:
+    said = bench.said
+    if said.per_seed_diffs not in (None, [None if math.isnan(x) else x for x in effect.d]):
         yield "the per-seed differences are not those of the scores"
-    wins = bench.comparison.get("idea_wins")
-    if wins is not None and wins != effect.counts.wins:
-        yield f"{wins} wins are reported, the scores have {effect.counts.wins}"
+    if said.idea_wins not in (None, effect.counts.wins):
+        yield f"{said.idea_wins} wins are reported, the scores have {effect.counts.wins}"
+    numbers = ["delta_mean"]
+    if bench.audits is not None:  # earlier reports drew and rounded p, and called another thing mde
+        numbers += ["p_value", "mde"]
+    for name in numbers:
+        then, now = getattr(said, name), getattr(effect, name)
+        if then is not None and not math.isclose(then, now or 0.0, rel_tol=1e-6):
+            yield f"{name} is {number(then, 8)}, the scores have {number(now, 8)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +36,7 @@ def newest_sweep(root: Path) -> Path:
     for folder, below, files in _walk(root, []):
         if PLAN in files:
             below.clear()  # a sweep holds runs, not sweeps
-            plans.append((os.stat(os.path.join(folder, PLAN)).st_mtime_ns, folder))
+            plans.append((os.lstat(os.path.join(folder, PLAN)).st_mtime_ns, folder))
     if not plans:
         raise AnalysisError(
             f"no sweep (a directory with {PLAN}) below {root}: "
@@ -48,7 +49,7 @@ def outermost(paths: Sequence[Path]) -> list[Path]:
     """`paths`, sorted, without those that lie in or are another: no run is gathered twice."""
     kept: list[Path] = []
     last: Path | None = None
-    for resolved, path in sorted((path.resolve(), path) for path in paths):
+    for resolved, path in sorted((Path(os.path.realpath(path)), path) for path in paths):
         if last is None or not resolved.is_relative_to(last):  # what is below follows at once
             kept.append(path)
             last = resolved
@@ -86,8 +87,14 @@ def gather(paths: Sequence[Path]) -> Gathered:
 
 def _walk(root: Path, unreadable: list[str]) -> Iterator[tuple[str, list[str], list[str]]]:
     """As `os.walk`, in path order; folders that cannot be listed are added to `unreadable`."""
-    if not root.is_dir():
-        what = "not a directory" if root.exists() else "no such directory"
+    try:
+        is_directory = stat.S_ISDIR(os.stat(root).st_mode)
+        what = "not a directory"
+    except FileNotFoundError:
+        is_directory, what = False, "no such directory"
+    except OSError as error:
+        is_directory, what = False, error.strerror or "not readable"
+    if not is_directory:
         raise AnalysisError(f"{root}: {what}; expected a sweep's, such as multirun/DAY/TIME")
 
     def cannot_list(error: OSError) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import operator
 import zlib
 from collections.abc import Mapping
@@ -15,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from analysis.text import number
+
 Hyper = tuple[tuple[str, float], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
 Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
 
@@ -22,8 +26,8 @@ OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operat
 
 # how a damaged or hostile archive shows itself
 _DAMAGED = (
-    OSError, EOFError, KeyError, TypeError, ValueError, MemoryError, RuntimeError, SyntaxError,
-    BadZipFile, TokenError, zlib.error,
+    OSError, EOFError, KeyError, TypeError, ValueError, MemoryError, OverflowError, RuntimeError,
+    SyntaxError, BadZipFile, TokenError, zlib.error,
 )  # fmt: skip
 
 
@@ -31,6 +35,7 @@ class Unreadable(Exception):
     """A file of a run that cannot be used; the text says why."""
 
 
+NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -86,11 +91,16 @@ class Secondary(Scores):
 
     direction: Literal["min", "max"] | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether neither score is null."""
+        return None not in (self.validation, self.test)
+
 
 class Declared(Part):
     """How the runs' comparison was to be judged, said before they were trained."""
 
-    alpha: float = Field(gt=0, le=0.5)
+    alpha: float = Field(ge=1e-9, le=0.5)
     margin_pct: float = Field(gt=0)
     family: Literal["all", "track"]
     tuning_seeds: list[int]
@@ -109,16 +119,16 @@ class Cost(Part):
 
     parameters: Count
     mixer_parameters: Count
-    flops_per_example: float | None  # forward
-    saved_bytes: float | None  # kept for the backward pass
-    peak_bytes: float | None
-    train_seconds: float | None
+    flops_per_example: NotNegative | None  # forward
+    saved_bytes: NotNegative | None  # kept for the backward pass
+    peak_bytes: NotNegative | None
+    train_seconds: NotNegative | None
 
 
 class Probes(Part):
     """Measurements on the trained model."""
 
-    reach: float | None  # share of the gradient norm in the mechanism's own parameters
+    reach: NotNegative | None  # share of the gradient norm in the mechanism's own parameters
     ablation: float | None  # test score without the mechanism, minus the test score
     causal: bool | None  # null: nobody claims it
     split_overlap: Count | None  # test examples that also stand in train or validation
@@ -149,7 +159,19 @@ class Signature(Part):
     @property
     def holds(self) -> bool:
         """Whether every criterion does: judged here, from the record's own prediction."""
-        return bool(self.criteria) and all(each.holds(self.observed) for each in self.criteria)
+        return bool(self.criteria) and not self.refuted
+
+    @property
+    def refuted(self) -> list[str]:
+        """The criteria that do not hold, in words; one that had to hold is no evidence."""
+        return [
+            f"{each.metric} holds by construction"
+            if each.metric in self.by_construction
+            else f"{each.metric} = {number(self.observed.get(each.metric))}, "
+            f"not {each.op} {each.value:g}"
+            for each in self.criteria
+            if each.metric in self.by_construction or not each.holds(self.observed)
+        ]
 
 
 class ConfigHashes(Part):
@@ -246,32 +268,43 @@ def read_plan(path: Path) -> Plan:
     return _read(Plan, path)
 
 
-def read_examples(folder: Path) -> NDArray[np.float32] | None:
-    """Per-example test losses of a run, (examples,) float32; None if the run kept none.
+def read_examples(run: Run) -> NDArray[np.float32] | None:
+    """Per-example test losses of a run, (examples,) float32; None if it kept none.
 
     Raises:
-        Unreadable: the file is damaged, holds objects (which would need unpickling), or its
-            losses are not finite numbers.
+        Unreadable: the file is damaged, holds objects (which would need unpickling), or its losses
+            are not finite numbers whose mean is the run's test score.
     """
-    try:
-        with ZipFile(folder / "examples.npz") as archive, archive.open("test.npy") as file:
-            losses = np.lib.format.read_array(file, allow_pickle=False)
-    except FileNotFoundError:
+    path = run.folder / "examples.npz"
+    if not path.exists():
         return None
+    try:
+        with ZipFile(_regular(path)) as archive, archive.open("test.npy") as file:
+            losses = np.lib.format.read_array(file, allow_pickle=False)
     except _DAMAGED as error:
         raise Unreadable(f"no array `test` can be read from it: {error}") from error
-    if losses.dtype.kind != "f" or not np.isfinite(losses).all():
-        raise Unreadable("its array `test` does not hold finite numbers")
-    return np.asarray(losses, dtype=np.float32)
+    if losses.dtype != np.float32 or losses.size == 0 or not np.isfinite(losses).all():
+        raise Unreadable("its array `test` does not hold finite float32 numbers")
+    mean, score = float(losses.mean(dtype=np.float64)), run.record.scores.test
+    if score is not None and not math.isclose(mean, score, rel_tol=1e-6):
+        raise Unreadable(f"its losses have the mean {mean:g}, the run's test score is {score:g}")
+    return losses
 
 
 def _read(model: type[Model], path: Path) -> Model:
     try:
-        return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(_regular(path).read_bytes())
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error
     except ValidationError as error:
         raise Unreadable(first_error(error)) from error
+
+
+def _regular(path: Path) -> Path:
+    """The path, if a regular file is there: a pipe or a device would be read for ever."""
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file")
+    return path
 
 
 def first_error(error: ValidationError) -> str:

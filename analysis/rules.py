@@ -22,15 +22,14 @@ class Rules:
     partial: bool = False  # judge what is there although planned runs are missing
 
     def changed(self, declared: Declared | None) -> dict[str, str]:
-        """What differs from what a run declared: key → in words."""
-        if declared is None:
-            return {}
-        now, then = (
-            vars(self),
-            declared.model_dump() | {"tuning_seeds": frozenset(declared.tuning_seeds)},
-        )
+        """What differs from what a run declared, or from the defaults: key → in words."""
+        then = {key: getattr(Rules(), key) for key in Declared.model_fields}
+        if declared is not None:
+            then = declared.model_dump() | {"tuning_seeds": frozenset(declared.tuning_seeds)}
+        now, declares = vars(self), declared is not None
         return {
-            key: f"{key} is {_words(now[key])}, was declared {_words(was)}"
+            key: f"{key} is {_words(now[key])}, was "
+            + (f"declared {_words(was)}" if declares else "not declared")
             for key, was in then.items()
             if now[key] != was
         }
@@ -84,7 +83,7 @@ def judged_by(runs: Sequence[Run], name: str | None) -> list[Run]:
         direction = scores.direction if scores else directions.get(run.record.track)
         if name == run.record.metric.name:
             chosen.append(run)
-        elif direction and (scores or run.diverged):
+        elif direction and (run.diverged or (scores and scores.whole)):
             chosen.append(replace(run, judged_by=Metric(name=name, direction=direction)))
         else:
             known = [run.record.metric.name]

@@ -134,7 +134,7 @@ def _flip_test(n: int, effect: Callable[[Array], Array], exact_up_to: int) -> fl
         permutation_type="samples",
         alternative="greater",  # of |effect|: both sides at once
         n_resamples=np.inf if n <= exact_up_to else DRAWS,
-        batch=2**14,
+        batch=max(1, 2**18 // n),  # megabytes, however many pairs
         vectorized=True,
         rng=np.random.default_rng(0),
     )
@@ -218,12 +218,14 @@ def standardised_mean(d: Array) -> float | None:
 
 
 def hedges_g(d: Array) -> float | None:
-    """d_z with the correction for few pairs, d_z·(1 − 3/(4(n − 1) − 1)); None without spread.
+    """d_z with the correction for few pairs, d_z·(1 − 3/(4(n − 1) − 1));
+
+    None without spread, and for two pairs, where the correction is 0.
 
     Source: Hedges (1981), Journal of Educational Statistics 6.
     """
     dz = standardised_mean(d)
-    return None if dz is None else dz * (1 - 3 / (4 * (d.size - 1) - 1))
+    return None if dz is None or d.size < 3 else dz * (1 - 3 / (4 * (d.size - 1) - 1))
 
 
 def probability_of_improvement(counts: Counts) -> tuple[float | None, Interval | None]:
@@ -371,5 +373,6 @@ def ulps_apart(a: ArrayLike, b: ArrayLike) -> float:
     Source: Goldberg (1991), ACM Computing Surveys 23, §1.2.
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    ulp = np.spacing(np.maximum(np.abs(a), np.abs(b)).astype(np.float32))
+    magnitude = np.minimum(np.maximum(np.abs(a), np.abs(b)), np.finfo(np.float32).max)
+    ulp = np.spacing(magnitude.astype(np.float32))
     return float(np.max(np.abs(a - b) / ulp, initial=0.0))

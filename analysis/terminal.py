@@ -20,7 +20,7 @@ from analysis.prose import signature_phrase
 from analysis.report import mean_of, secondary
 from analysis.select import Arm, Selection, select
 from analysis.statistics import POWER, mean_std
-from analysis.text import NONE, duration, hyper_text, interval, number, printable, seed_list
+from analysis.text import NONE, duration, hyper_text, interval, number, printable, seed_list, some
 from analysis.verdict import Judged
 
 SEVERITY_STYLE = {"void": "bold red", "warning": "yellow", "note": "cyan"}
@@ -102,7 +102,8 @@ def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
     rows = [
         ("difference", f"{number(effect.delta_mean)}, 95 % interval {interval(effect.ci)}"),
         ("p", f"{number(judged.p_value)}; Holm over {comparison.family_size}: "
-              f"{number(judged.p_holm)}; smallest possible: {number(effect.p_min)}"),
+              f"{number(judged.p_holm)}; level {judged.alpha:g}; smallest possible: "
+              f"{number(effect.p_min)}"),
         ("pairs", f"{len(comparison.seeds)}, seeds {seed_list(comparison.seeds)}"),
         ("wins/ties/losses", f"{count.wins}/{count.ties}/{count.losses}"),
         ("MDE", NONE if effect.mde is None else f"{number(effect.mde)}, {level}"),
@@ -166,12 +167,17 @@ def _cell(value: object) -> str:
         return NONE
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_cell, value))}]"
-    return number(value, 8) if isinstance(value, int | float) else str(value)
+    return number(value, 8) if isinstance(value, float) else str(value)
 
 
-def show_plan(plans: Sequence[Plan]) -> None:
-    """Print what an effect would take, and what smaller sweeps could find."""
+def show_plan(plans: Sequence[Plan], unreadable: Sequence[str]) -> None:
+    """Print what an effect would take, and what smaller sweeps could find.
+
+    `unreadable`: files of the pilot that could not be used.
+    """
     console = Console(highlight=False)
+    if unreadable:
+        console.print(plain(f"files that could not be used: {some(unreadable)}", "yellow"))
     for plan in plans:
         share = f"{100 * plan.effect / plan.level:.3g} % of the baseline's mean"
         facts = Table.grid(padding=(0, 2))

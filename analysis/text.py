@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from analysis.record import PlannedRun
+if TYPE_CHECKING:
+    from analysis.record import PlannedRun
 
 NAMED = 5  # things that one sentence names before it counts the rest
 NONE = "–"
@@ -17,8 +19,8 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`3 h 20 min`, `12 min`, `40 s`; a dash for NaN."""
-    if math.isnan(seconds):
+    """`3 h 20 min`, `12 min`, `40 s`; a dash where it is no number."""
+    if not math.isfinite(seconds):
         return NONE
     minutes = round(seconds / 60)
     if minutes < 2:

@@ -23,6 +23,7 @@ AUDITS: tuple[Check, ...] = (
     likeness.order_mismatch,
     likeness.confounded,
     evidence.split_overlap,
+    evidence.repeated_seed,
     mechanism.future_leak,
     mechanism.out_of_reach,
     mechanism.idle_mechanism,

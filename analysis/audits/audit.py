@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analysis.compare import Comparison
-from analysis.record import Run
+from analysis.record import Record, Run
 
 Severity = Literal["void", "warning", "note"]
 
@@ -25,14 +25,15 @@ class Audit:
 Check = Callable[[Comparison], Iterator[Audit]]
 
 
-def pairs(comparison: Comparison) -> Iterator[tuple[int, Run, Run]]:
-    """Seed, the baseline's run, the idea's."""
-    return zip(comparison.seeds, comparison.baseline.paired, comparison.idea.paired, strict=True)
-
-
-def unlike(comparison: Comparison, value: Callable[[Run], str]) -> list[int]:
-    """Seeds on which a value differs between the arms."""
-    return [seed for seed, one, other in pairs(comparison) if value(one) != value(other)]
+def pairs(comparison: Comparison) -> Iterator[tuple[int, Record, Record]]:
+    """Seed, the baseline's record, the idea's: of the pairs, and of whatever hyper both ran."""
+    one, other = comparison.sides
+    for seed, *pair in zip(comparison.seeds, one.paired, other.paired, strict=True):
+        yield seed, pair[0].record, pair[1].record
+    for hyper, runs in one.arm.grid.items():
+        for seed, run in other.arm.grid.get(hyper, {}).items():
+            if seed in runs:
+                yield seed, runs[seed].record, run.record
 
 
 def several(

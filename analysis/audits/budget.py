@@ -9,6 +9,7 @@ import numpy as np
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
 from analysis.record import Cost
+from analysis.select import Arm
 from analysis.text import hyper_text, seed_list, some
 
 PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
@@ -17,20 +18,31 @@ PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
 def unequal_grid(comparison: Comparison) -> Iterator[Audit]:
     """One arm was tuned harder; void where that is the idea."""
     baseline, idea = (side.arm for side in comparison.sides)
-    if set(baseline.grid) == set(idea.grid) or comparison.is_unfinished:
+    tries, more = _tries(baseline), _tries(idea)
+    if comparison.is_unfinished or (set(baseline.grid) == set(idea.grid) and more <= tries):
         return
     lacks = [
         f"{arm.variant} lacks {hyper_text(next(iter(other.grid[hyper].values())).record.hyper)}"
         for arm, other in ((baseline, idea), (idea, baseline))
         for hyper in sorted(set(other.grid) - set(arm.grid))
     ]
+    same = f"{len(baseline.grid) - tries} of {baseline.variant} score as others of it do"
     yield Audit(
         "unequal_grid",
-        "void" if len(idea.grid) > len(baseline.grid) else "warning",
-        f"{idea.variant} was tuned over {len(idea.grid)} configurations, {baseline.variant} over "
-        f"{len(baseline.grid)}: {some(lacks)}.",
-        "Run both arms over the same grid: more tries alone win.",
+        "void" if more > tries else "warning",
+        f"{idea.variant} was tuned over {more} configurations, {baseline.variant} over {tries}: "
+        f"{some(lacks or [same])}.",
+        "Run both arms over the same grid, of values that act in both: more tries alone win.",
     )
+
+
+def _tries(arm: Arm) -> int:
+    """Configurations that differ in any score: a key that does nothing in an arm tunes nothing."""
+    different: set[object] = set()
+    for hyper, runs in arm.grid.items():
+        scores = tuple((seed, run.validation, run.test) for seed, run in sorted(runs.items()))
+        different.add(hyper if any(run.diverged for run in runs.values()) else scores)
+    return len(different)
 
 
 def unequal_budget(comparison: Comparison) -> Iterator[Audit]:

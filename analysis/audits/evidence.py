@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from analysis.audits.audit import Audit, Severity
@@ -45,16 +46,36 @@ def few_seeds(comparison: Comparison) -> Iterator[Audit]:
         )
 
 
+def repeated_seed(comparison: Comparison) -> Iterator[Audit]:
+    """Two seeds of an arm are one run: the same data, batches and scores."""
+    for side in comparison.sides:
+        seen: dict[object, list[int]] = {}
+        for run in side.paired:
+            hashes = run.record.hashes
+            key = (hashes.data, hashes.order, str(run.validation), str(run.test))
+            seen.setdefault(key, []).append(run.record.seed)
+        repeated = [seed_list(seeds) for seeds in seen.values() if len(seeds) > 1]
+        if repeated:
+            yield Audit(
+                "repeated_seed",
+                "void",
+                f"Seeds of {side.name} are one and the same run: {some(repeated)}.",
+                "Find out why the seed changes nothing; a run that is counted twice proves nothing "
+                "twice.",
+            )
+
+
 def fixed_data(comparison: Comparison) -> Iterator[Audit]:
-    """All seeds share one data set."""
-    data = {run.record.hashes.data for run in comparison.baseline.paired}
-    if len(comparison.seeds) > 1 and len(data) == 1:
+    """Seeds share one data set."""
+    data = Counter(run.record.hashes.data for run in comparison.baseline.paired)
+    shared = sum(count for count in data.values() if count > 1)
+    if shared:
         yield Audit(
             "fixed_data",
             "note",
-            f"All {len(comparison.seeds)} seeds have the same data: they measure other start "
+            f"{shared} of {len(comparison.seeds)} seeds share their data: they measure other start "
             "values and batch orders, not other data.",
-            "Say so where the result is quoted; it holds for this data set alone.",
+            "Say so where the result is quoted; it holds for these data alone.",
         )
 
 
@@ -63,8 +84,8 @@ def rules_changed(comparison: Comparison) -> Iterator[Audit]:
     idea = comparison.idea.arm
     warned, noted = dict[str, None](), dict[str, None]()  # in order, each once
     for run in comparison.baseline.arm.runs + idea.runs:
-        for key, change in comparison.rules.changed(run.record.analysis).items():
-            (noted if key == "tuning_seeds" else warned)[change] = None
+        for change in comparison.rules.changed(run.record.analysis).values():
+            warned[change] = None
         if run.metric.name != run.record.metric.name:
             warned[f"metric is {run.metric.name}, was declared {run.record.metric.name}"] = None
     if idea.baselines and comparison.baseline.name not in idea.baselines:

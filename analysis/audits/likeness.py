@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.audits.audit import Audit, pairs, several, unlike
+from analysis.audits.audit import Audit, pairs, several
 from analysis.compare import Comparison
 from analysis.record import Run
 from analysis.text import run_text, seed_list, some
@@ -29,19 +29,25 @@ def metric_mismatch(comparison: Comparison) -> Iterator[Audit]:
 
 
 def data_mismatch(comparison: Comparison) -> Iterator[Audit]:
-    """The arms of a pair were not trained and tested on the same data."""
-    if seeds := unlike(comparison, lambda run: run.record.hashes.data):
+    """The runs of a seed were not all trained and tested on the same data."""
+    data: dict[int, set[str]] = {}
+    for side in comparison.sides:
+        for run in side.arm.runs:
+            data.setdefault(run.record.seed, set()).add(run.record.hashes.data)
+    if seeds := [seed for seed, hashes in data.items() if len(hashes) > 1]:
         yield Audit(
             "data_mismatch",
             "void",
-            f"The arms saw different data on seed {seed_list(seeds)}.",
+            f"The runs of seed {seed_list(seeds)} did not all have the same data.",
             "Train both arms with the same track settings and the same version of the data.",
         )
 
 
 def order_mismatch(comparison: Comparison) -> Iterator[Audit]:
     """The arms of a pair did not see their batches in one order."""
-    if seeds := unlike(comparison, lambda run: run.record.hashes.order):
+    if seeds := {
+        s for s, one, other in pairs(comparison) if one.hashes.order != other.hashes.order
+    }:
         yield Audit(
             "order_mismatch",
             "void",
@@ -72,12 +78,11 @@ def confounded(comparison: Comparison) -> Iterator[Audit]:
 
 def init_mismatch(comparison: Comparison) -> Iterator[Audit]:
     """Parameters outside the mechanism, of one name and shape, start different."""
-    seeds: dict[str, list[int]] = {}
+    seeds: dict[str, set[int]] = {}
     for seed, baseline, idea in pairs(comparison):
-        other = idea.record.hashes.init
-        for name, start in baseline.record.hashes.init.items():
-            if other.get(name, start) != start:
-                seeds.setdefault(name, []).append(seed)
+        for name, start in baseline.hashes.init.items():
+            if idea.hashes.init.get(name, start) != start:
+                seeds.setdefault(name, set()).add(seed)
     if seeds:
         yield Audit(
             "init_mismatch",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
-from analysis.record import Run, Signature
+from analysis.record import Run
 from analysis.statistics import INERT_ULPS, ulps_apart
 from analysis.text import number, run_text, seed_list, some
 
@@ -75,7 +75,11 @@ def unconfirmed_signature(comparison: Comparison) -> Iterator[Audit]:
         if (signature := run.record.signature) is not None and not signature.holds
     }
     if failed:
-        told = (f"seed {seed}: {_refuted(signature)}" for seed, signature in failed.items())
+        nothing = ["nothing was predicted that could fail"]
+        told = (
+            f"seed {seed}: {', '.join(signature.refuted or nothing)}"
+            for seed, signature in failed.items()
+        )
         yield Audit(
             "unconfirmed_signature",
             "warning",
@@ -104,15 +108,3 @@ def _predicted(run: Run) -> str | None:
     if signature is None:
         return None
     return signature.model_dump_json(include={"prediction", "criteria"})
-
-
-def _refuted(signature: Signature) -> str:
-    """`rate_distance_from_start = 0.02, not > 0.1`."""
-    if not signature.criteria:
-        return "nothing was predicted that could fail"
-    return ", ".join(
-        f"{each.metric} = {number(signature.observed.get(each.metric))}, "
-        f"not {each.op} {each.value:g}"
-        for each in signature.criteria
-        if not each.holds(signature.observed)
-    )

@@ -50,29 +50,44 @@ def missing_run(comparison: Comparison) -> Iterator[Audit]:
 
 
 def unplanned_run(comparison: Comparison) -> Iterator[Audit]:
-    """A record that no plan asked for."""
+    """A record that no plan asked for, or no plan at all."""
     if comparison.unplanned:
         yield Audit(
             "unplanned_run",
             "warning",
             f"{len(comparison.unplanned)} runs stand in no plan: "
             f"{some(run_text(run.record) for run in comparison.unplanned)}.",
-            "Seeds or values that are added after a look bias the verdict: remove them, or sweep "
-            "everything anew.",
+            "Seeds or values that are added or left out after a look bias the verdict: name the "
+            "whole sweep with its plan.json, or sweep everything anew.",
         )
 
 
 def unpaired_seed(comparison: Comparison) -> Iterator[Audit]:
-    """A seed that one arm's selected configuration lacks is left out of the pairs."""
+    """A seed that an arm lacks is left out of the pairs, or of the choice among its candidates."""
     seeds = comparison.baseline.arm.seeds | comparison.idea.arm.seeds
+    tuning = set(comparison.rules.tuning_seeds) or seeds
     for side in comparison.sides:
-        if absent := sorted(seeds - set(side.selected)):
+        if absent := seeds - set(side.selected):
             yield Audit(
                 "unpaired_seed",
                 "warning",
                 f"{side.name} ({hyper_text(side.selection.best.config)}) has no run of "
                 f"seed {seed_list(absent)}, which is left out of the pairs.",
                 "Run both arms with the same seeds.",
+            )
+        short = [
+            f"{hyper_text(candidate.config)} has no run of seed {seed_list(absent)}"
+            for candidate in side.selection.candidates
+            if candidate is not side.selection.best
+            and (absent := (tuning & set(side.selected)) - set(candidate.runs))
+        ]
+        if short and not comparison.missing:  # which says it already
+            yield Audit(
+                "unpaired_seed",
+                "warning",
+                f"{side.name} was tuned on {len(side.selection.compared)} seeds alone: "
+                f"{some(short)}.",
+                "Run every configuration with the same seeds.",
             )
 
 
@@ -84,7 +99,7 @@ def duplicate_run(comparison: Comparison) -> Iterator[Audit]:
         for kept, other in side.arm.duplicates:
             same = all(
                 getattr(kept.record, part) == getattr(other.record, part)
-                for part in ("status", "scores", "secondary")
+                for part in ("status", "scores", "secondary", "signature")
             )
             (alike if same else unlike).append(_twin(kept, other))
         if unlike:

@@ -44,7 +44,7 @@ def record(
     """A run record with every field; scores left out depend on variant, seed and lr alone."""
     noise = np.random.default_rng([seed, *variant.encode()]).normal()
     score = 0.3 + 0.02 * (seed % 5) + EFFECT.get(variant, -0.05) + 0.004 * noise
-    score += 0.0 if lr == BEST_LR else 0.03
+    score += 0.0 if lr == BEST_LR else 0.03 + lr / 100
     return {
         "schema": 2,
         "status": "finished",
@@ -151,7 +151,8 @@ def write_sweep(
         losses = None
         if examples and run["status"] == "finished":
             generator = np.random.default_rng([i, 1])
-            losses = run["scores"]["test"] * generator.uniform(0.5, 1.5, size=20)
+            losses = generator.uniform(0.5, 1.5, size=20)
+            losses *= run["scores"]["test"] / losses.mean()
         write_run(folder / f"{i:04d}-{run['variant']}-{run['seed']}", run, losses)
     if planned:
         keys = ("track", "variant", "seed", "hyper")

@@ -145,8 +145,9 @@ def test_trap_duplicate_run(tmp_path, records):
     ],
 )
 def test_trap_unreadable_record(tmp_path, records, damage, told):
-    sweep = write_sweep(tmp_path, records, planned=False)
-    bad = write_run(tmp_path / "extra", record("idea", 99)) / "result.json"
+    extra = record("idea", 99)
+    sweep = write_sweep(tmp_path, records)
+    bad = write_run(tmp_path / "extra", extra) / "result.json"
     text = bad.read_text()
     assert damage(text) != text
     bad.write_text(damage(text))
@@ -227,6 +228,23 @@ def test_trap_data_mismatch(tmp_path, records):
     assert severity == "void"
     assert "seed 5" in message
     assert judged.verdict == "invalid"
+
+
+def test_data_that_changed_between_two_sweeps(tmp_path, records):
+    """Also where selection then avoids the configurations that got the other data."""
+    for run in pick(records, "baseline", lr=0.006):
+        run["hashes"]["data"] += "-edited"
+    severity, message = only(analysed(write_sweep(tmp_path, records))[0], "data_mismatch")
+    assert severity == "void"
+    assert "seed 0–7" in message
+
+
+@pytest.mark.parametrize("code", ["order", "init"])
+def test_arms_are_compared_in_every_configuration_that_both_ran(tmp_path, records, code):
+    for run in pick(records, "baseline", seed=2, lr=0.006):
+        run["hashes"][code] = "other" if code == "order" else {"embed.weight 64x1": "other"}
+    _, message = only(analysed(write_sweep(tmp_path, records))[0], f"{code}_mismatch")
+    assert "seed 2" in message
 
 
 def test_trap_order_mismatch(tmp_path, records):
@@ -343,10 +361,13 @@ def test_trap_unplanned_run(tmp_path, records):
     severity, message = only(judged, "unplanned_run")
     assert severity == "warning"
     assert "6 runs stand in no plan: baseline seed=8 lr=0.0015" in message
-    # a second sweep that planned them is no fault, nor are runs of which nobody made a plan
+    # a second sweep that planned them is no fault
     again = [write_sweep(tmp_path / "a", records), write_sweep(tmp_path / "b", more)]
     assert faults(analysed(*again)[0]) == []
-    assert faults(analysed(write_sweep(tmp_path / "none", records + more, planned=False))[0]) == []
+    # a plan that was lost, or emptied: whether runs were left out cannot be told
+    for name, sweep in (("none", {"planned": False}), ("empty", {"plan": []})):
+        [judged] = analysed(write_sweep(tmp_path / name, records, **sweep))
+        assert "48 runs stand in no plan" in only(judged, "unplanned_run")[1]
 
 
 def test_trap_init_mismatch(tmp_path, records):
@@ -470,7 +491,7 @@ def test_trap_tuned_on_reported_seeds(tmp_path):
     assert "seed 0–11" in message
     [judged] = analysed(sweep, tuning_seeds=frozenset(range(4)))
     severity, message = only(judged, "rules_changed")  # chosen with the results in sight
-    assert severity == "note"
+    assert severity == "warning"
     assert "tuning_seeds is seed 0–3, was declared none" in message
     assert judged.comparison.seeds == tuple(range(4, 12))
     single = write_sweep(tmp_path / "single", grid(lrs=[0.003]))  # nothing was chosen
@@ -624,7 +645,10 @@ def test_what_runs_declared_holds_and_disagreement_is_told(tmp_path, records):
     assert "rules_changed" in faults(judged)
     for run in records:
         run["analysis"] = None  # nothing was declared: the defaults
-    assert faults(analysed(write_sweep(tmp_path / "none", records))[0]) == []
+    sweep = write_sweep(tmp_path / "none", records)
+    assert faults(analysed(sweep)[0]) == []
+    _, message = only(analysed(sweep, margin_pct=50.0)[0], "rules_changed")
+    assert "margin_pct is 50.0, was not declared" in message
 
 
 def test_pairs_that_do_not_differ_are_no_lack_of_seeds(tmp_path, records):
@@ -670,3 +694,84 @@ def test_an_unfinished_sweep_is_incomplete_whatever_its_runs_lack_so_far(tmp_pat
         assert judged.p_value is None
     judged = analysed(tmp_path / "33", partial=True)[0]
     assert judged.verdict == "invalid"  # then, the smaller grid is what there is
+
+
+def test_trap_repeated_seed(tmp_path, records):
+    """Four seeds, passed off as eight."""
+    clean = write_sweep(tmp_path / "clean", records)
+    for run in records:
+        if run["seed"] >= 4:
+            seed, lr = run["seed"] - 4, run["hyper"]["lr"]
+            original = record(run["variant"], seed, lr)
+            run["scores"], run["hashes"] = original["scores"], original["hashes"]
+    [judged] = analysed(write_sweep(tmp_path / "twice", records))
+    assert set(faults(judged)) == {"repeated_seed", "fixed_data"}
+    [(severity, message), _] = raised(judged, "repeated_seed")
+    assert severity == "void"
+    assert "Seeds of baseline are one and the same run: 0, 4; 1, 5; 2, 6; 3, 7" in message
+    assert judged.verdict == "invalid"
+    assert faults(analysed(clean)[0]) == []
+
+
+def test_seeds_that_share_some_data(tmp_path, records):
+    for run in records:
+        if run["seed"] > 0:
+            run["hashes"]["data"] = "one series"
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert "7 of 8 seeds" in only(judged, "fixed_data")[1]
+
+
+def test_a_key_that_does_nothing_in_the_baseline_tunes_the_idea_alone(tmp_path, records):
+    """A sweep over the mechanism's learning rate, against a baseline without a mechanism."""
+    wider = copy.deepcopy(records)
+    for run in wider:
+        run["hyper"]["mechanism_lr_scale"] = 30.0
+        if run["variant"] == "idea":
+            run["scores"]["validation"] += 0.001
+    for run in records:
+        run["hyper"]["mechanism_lr_scale"] = 10.0
+    [judged] = analysed(write_sweep(tmp_path, records + wider))
+    [(severity, message)] = raised(judged, "unequal_grid")
+    assert severity == "void"
+    assert "idea was tuned over 6 configurations, baseline over 3" in message
+    assert "3 of baseline score as others of it do" in message
+
+
+def test_configurations_that_diverge_alike_were_tried_all_the_same(tmp_path, records):
+    for lr in (0.0015, 0.006):
+        for run in pick(records, "baseline", lr=lr):
+            diverge(run)
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert set(faults(judged)) == {"diverged_run"}
+
+
+def test_a_candidate_with_fewer_seeds_weakens_the_choice(tmp_path, records):
+    """The baseline's best rate was run on one seed alone: the choice rests on that seed."""
+    few = [run for run in records if run not in pick(records, "baseline", lr=0.0015)[1:]]
+    [judged] = analysed(write_sweep(tmp_path, few))
+    severity, message = only(judged, "unpaired_seed")
+    assert severity == "warning"
+    assert "baseline was tuned on 1 seeds alone" in message
+    assert "lr=0.0015 gamma=1 has no run of seed 1–7" in message
+
+
+def test_a_criterion_that_had_to_hold_is_no_evidence(tmp_path, records):
+    for run in pick(records, "idea", lr=None):
+        run["signature"]["criteria"] = [
+            {"metric": "bias_max_first_difference", "op": "<", "value": 0}
+        ]
+    [judged] = analysed(write_sweep(tmp_path, records))
+    _, message = only(judged, "unconfirmed_signature")
+    assert "bias_max_first_difference holds by construction" in message
+    assert judged.system_verdict == "partial"
+
+
+@pytest.mark.parametrize(
+    "losses", [np.full(20, 0.9), np.zeros(0), np.full(20, 1e300)], ids=["other", "none", "double"]
+)
+def test_examples_that_are_not_those_of_the_score(tmp_path, records, losses):
+    sweep = write_sweep(tmp_path, records)
+    path = sweep / "0035-idea-3" / "examples.npz"
+    np.savez(path, test=losses if losses.max(initial=0) > 1e38 else losses.astype(np.float32))
+    _, message = only(analysed(sweep)[0], "unreadable_record")
+    assert str(path) in message

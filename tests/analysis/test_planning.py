@@ -100,7 +100,7 @@ def test_the_command(tmp_path, capsys):
         (grid(), ["--effect-pct", "2", "--baseline", "basline"], "basline is not there"),
         (grid(), ["--effect-pct", "2", "--strict"], "--strict says nothing with --plan"),
         (grid(["idea"]), ["--effect-pct", "2", "--baseline", "x"], "nothing to compare"),
-        ([record("a", s, test=0.5) for s in range(4)], ["--effect-pct", "1"], "different scores"),
+        ([record("a", s, test=0.5) for s in range(4)], ["--effect-pct", "1"], "1 different"),
         (
             [record(a, s, test=t) for a in ("baseline", "idea") for s, t in enumerate([-1, 1])],
             ["--effect-pct", "1"],
