@@ -118,9 +118,9 @@ def _plan(
     sd = spread(d)
     if sd is None:
         raise AnalysisError(
-            f"--plan, {title}: its standard deviation cannot be told from {len(d)} scores, of which "
-            f"{np.isfinite(d).sum()} finite and {len(set(d.tolist()))} different: make a pilot of at least two "
-            "seeds (better four) that train"
+            f"--plan, {title}: its standard deviation cannot be told from {len(d)} scores "
+            f"({np.isfinite(d).sum()} finite, {len(set(d.tolist()))} different): make a pilot of "
+            "at least two seeds, better four, that train"
         )
     level = abs(float(scores.mean()))
     effect = level * effect_pct / 100

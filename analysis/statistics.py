@@ -156,8 +156,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """
     from statsmodels.stats.multitest import multipletests
 
-    if not p_values:
-        return []
+    if len(p_values) < 2:
+        return list(p_values)  # as they are; statsmodels collects garbage at every call
     adjusted = multipletests([1.0 if p is None else p for p in p_values], method="holm")[1]
     pairs = zip(p_values, adjusted, strict=True)
     return [None if p is None else float(judged) for p, judged in pairs]

@@ -220,3 +220,27 @@ def test_needs_nothing_that_trains(tmp_path):
         [sys.executable, "-c", script, sweep], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[] 0"
+
+
+def test_a_terminal_that_knows_ascii_alone(tmp_path):
+    sweep = write_sweep(tmp_path, grid())
+    done = command(sweep, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "idea better (significant)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("parameters", 10**400),
+        ("train_seconds", -1.0),
+        ("mixer_parameters", -1),
+    ],
+)
+def test_a_record_with_an_impossible_cost_hides_no_other(tmp_path, field, value):
+    records = grid()
+    records[5]["cost"][field] = value
+    assert analyze.main([str(write_sweep(tmp_path, records)), "--partial"]) == 0
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    [audit] = [a for a in report["bench_report"]["audits"] if a["code"] == "unreadable_record"]
+    assert f"cost.{field}" in audit["message"]

@@ -140,3 +140,28 @@ def test_a_folder_that_cannot_be_listed_hides_no_run(tmp_path, monkeypatch):
     found = gather([tmp_path])
     assert seeds(found) == [0]
     assert found.unreadable == [f"{locked}: Permission denied"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_what_is_no_file_is_told_and_not_waited_for(tmp_path):
+    write_run(tmp_path / "good", record("idea", 0))
+    for name, make in (("pipe", os.mkfifo), ("device", lambda path: path.symlink_to("/dev/zero"))):
+        (tmp_path / name).mkdir()
+        make(tmp_path / name / "result.json")
+    found = gather([tmp_path])
+    assert seeds(found) == [0]
+    assert [line.split(": ")[1] for line in found.unreadable] == ["not a regular file"] * 2
+
+
+def test_paths_that_lead_nowhere(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert "symbolic links" in told([tmp_path / "loop"])
+    assert "name too long" in told([tmp_path / ("x" * 5000)])
+
+
+def test_a_plan_that_points_nowhere_hides_no_sweep(tmp_path):
+    sweep = write_sweep(tmp_path / "good", [record("idea", 0)])
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "plan.json").symlink_to(tmp_path / "nowhere")
+    os.utime(sweep / "plan.json", (2**32, 2**32))
+    assert newest_sweep(tmp_path) == sweep
