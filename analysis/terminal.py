@@ -102,7 +102,7 @@ def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
     rows = [
         ("difference", f"{number(effect.delta_mean)}, 95 % interval {interval(effect.ci)}"),
         ("p", f"{number(judged.p_value)}; Holm over {comparison.family_size}: "
-              f"{number(judged.p_holm)}; level {judged.alpha:g}; smallest possible: "
+              f"{number(judged.p_holm)}; level {judged.alpha:g}; smallest "
               f"{number(effect.p_min)}"),
         ("pairs", f"{len(comparison.seeds)}, seeds {seed_list(comparison.seeds)}"),
         ("wins/ties/losses", f"{count.wins}/{count.ties}/{count.losses}"),

@@ -36,6 +36,7 @@ PLANTED = {  # what is added to every copy, by path
     "conf/variant/offset.yaml": """
         mixer: {_target_: models.attention.Attention, bias: {_target_: models.planted.Offset}}
         frozen: false
+        initial_stream: initialisation
         signature: null
     """,
     "conf/variant/idle.yaml": "defaults: [table, _self_]\nfrozen: true\n",
@@ -255,18 +256,22 @@ FAULTS: dict[tuple[str, str], list[Fault]] = {
         ("idle_mechanism", "warning", "mechanism of baseline"),
         ("idle_mechanism", "warning", "mechanism of mixture"),
     ],
-    ("tracks", "once/mixture"): [("fixed_data", "note", "All 2 seeds have the same data")],
+    ("tracks", "once/mixture"): [("fixed_data", "note", "2 of 2 seeds share their data")],
     ("tracks", "twice/mixture"): [
         ("split_overlap", "void", "41 test examples of baseline also stand in train or validation"),
         ("split_overlap", "void", "41 test examples of mixture also stand in train or validation"),
-        ("fixed_data", "note", "All 2 seeds have the same data"),
+        ("fixed_data", "note", "2 of 2 seeds share their data"),
     ],
     ("one_stream", "sequence/mixture"): [],
     ("one_stream", "sequence/constructed"): [
         ("order_mismatch", "void", "batches in different orders on seed 0–1"),
     ],
     ("one_stream", "sequence/drawn"): [
-        ("init_mismatch", "warning", "11 parameters outside the mechanism start different"),
+        (
+            "init_mismatch",
+            "warning",
+            "11 parameters outside the mechanism, of one name and shape, start",
+        ),
     ],
     ("another_seed", "sequence/short"): [],
     ("another_seed", "sequence/mixture"): [
