@@ -30,7 +30,10 @@ def analyze(arguments: Sequence[str]) -> int:
     asked = parse(arguments)
     if asked.report:
         return rejudge(asked)
-    paths = asked.paths or [newest_sweep(SWEEPS)]
+    paths = asked.paths
+    if not paths:
+        paths = [newest_sweep(SWEEPS)]
+        print(printable(f"the newest sweep: {paths[0]}"))
     found = gather(paths)
 
     from analysis import planning, report, terminal  # these take a while to import

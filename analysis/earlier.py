@@ -170,6 +170,8 @@ class Rejudged(Conclusion):
             for name, value in vars(self.effect).items()
             if name not in {"d", "counts", "p_selection_aware", *now}
         }
+        if self.report.bench_report.audits is not None:
+            del now["inert_ulps"]  # of the test examples there, of the scores here
         then = self.report.bench_report.comparison
         both = {name: (then.get(name), value) for name, value in now.items()}
         for name in ("system_verdict", "practical_verdict", "confidence"):
@@ -331,9 +333,10 @@ def _found(bench: Bench, effect: Effect) -> Iterator[Audit]:
             half_width > 0 and mde is not None and math.isclose(mde, half_width, rel_tol=1e-3),
             "mde_was_half_width",
             "note",
-            f"What it calls MDE, {mde}, is the half-width of the 95 % interval; "
-            f"the MDE at power 0.8 is {number(effect.mde)}.",
-            "Read the one that its scores have.",
+            f"What it calls MDE, {number(mde)}, is the half-width of the 95 % interval; "
+            + ("no effect" if effect.mde is None else f"an effect of {number(effect.mde)}")
+            + " is what its scores would show with power 0.8.",
+            "Read mde in the column of its scores.",
         ),
     ]
     for holds, code, severity, message, advice in faults:

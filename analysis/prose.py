@@ -182,7 +182,7 @@ def _meaning(judged: Judged) -> str:
     if judged.verdict == "underpowered":
         return (
             f"The smallest p that these data could show is {number(effect.p_min)}, for "
-            f"{comparison.family_size} comparisons at level {comparison.rules.alpha:g}: no outcome "
+            f"a family of {comparison.family_size} at level {comparison.rules.alpha:g}: no outcome "
             "could have been significant. More seeds are needed."
         )
     return (

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from analysis.errors import AnalysisError
 from analysis.record import Declared, Metric, Run
-from analysis.text import seed_list, some
+from analysis.text import seed_list
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def judged_by(runs: Sequence[Run], name: str | None) -> list[Run]:
         if (scores := run.record.secondary.get(name)) is not None and scores.direction
     }
     chosen: list[Run] = []
-    without: list[str] = []
+    without = 0
+    known: set[str] = set()
     for run in runs:
         scores = run.record.secondary.get(name)
         direction = scores.direction if scores else directions.get(run.record.track)
@@ -86,9 +87,12 @@ def judged_by(runs: Sequence[Run], name: str | None) -> list[Run]:
         elif direction and (run.diverged or (scores and scores.whole)):
             chosen.append(replace(run, judged_by=Metric(name=name, direction=direction)))
         else:
-            known = [run.record.metric.name]
-            known += [other for other, each in run.record.secondary.items() if each.direction]
-            without.append(f"{run.folder} (it has {', '.join(known)})")
+            without += 1
+        known |= {run.record.metric.name}
+        known |= {other for other, each in run.record.secondary.items() if each.direction}
     if without:
-        raise AnalysisError(f"--metric {name}: not a score of {len(without)} runs: {some(without)}")
+        raise AnalysisError(
+            f"--metric {name}: {without} of {len(runs)} runs have no such score; "
+            f"there are {', '.join(sorted(known))}"
+        )
     return chosen

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,10 @@ def numbers(said: dict[str, Any]) -> list[str]:
 def verdict(comparison: dict[str, Any]) -> str:
     """The verdict, how far to trust it, and why no further."""
     bench = comparison["bench_report"]
-    flags = {a["code"]: None for a in bench["audits"] if a["severity"] != "note"}
+    flags = Counter(audit["code"] for audit in bench["audits"])
     said = f"**{bench['comparison']['verdict']}**, confidence {comparison['confidence']}"
-    return said + (f"; {', '.join(flags)}" if flags else "")
+    told = ", ".join(code if n == 1 else f"{code} × {n}" for code, n in flags.items())
+    return f"{said}; {told}" if told else said
 
 
 def result(name: str, comparison: dict[str, Any]) -> str:

@@ -102,8 +102,8 @@ def tuned_on_reported_seeds(comparison: Comparison) -> Iterator[Audit]:
             "note",
             f"Hyper was chosen on validation scores of seed {seed_list(shared)}, whose test scores "
             "are reported.",
-            "Harmless where both arms choose over the same grid (see p_selection_aware); "
-            "--tuning-seeds 0-3 chooses on those and reports the others.",
+            "Harmless where both arms choose over the same grid (see p_selection_aware). To part "
+            "them, declare analysis.tuning_seeds, and train seeds for both.",
         )
 
 

@@ -37,9 +37,9 @@ def few_seeds(comparison: Comparison) -> Iterator[Audit]:
         yield Audit(
             "few_seeds",
             "warning",
-            f"{differing} of {len(comparison.seeds)} pairs differ; for {comparison.family_size} "
-            f"comparisons at level {comparison.rules.alpha:g} at least {needed} must, or no "
-            "outcome can be significant.",
+            f"{differing} of {len(comparison.seeds)} pairs differ; at level "
+            f"{comparison.rules.alpha:g} in a family of {comparison.family_size} at least {needed} "
+            "must, or no outcome can be significant.",
             f"Run at least {needed} seeds."
             if len(comparison.seeds) < needed
             else "Find out why the arms have the same scores.",

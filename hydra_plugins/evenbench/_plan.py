@@ -41,6 +41,12 @@ def plan(configs: list[DictConfig], overrides: Sequence[Sequence[str]], director
             checked[0].baseline,
             ", ".join(sorted(variants)),
         )
+    tuning = set(checked[0].analysis.tuning_seeds)
+    if tuning and not {run["seed"] for run in runs} - tuning:
+        raise UserError(
+            "analysis.tuning_seeds holds every seed of this sweep, and leaves none to report on: "
+            "sweep more seeds"
+        )
     _buildable(checked)
     write_json(directory / "plan.json", {"schema": SCHEMA, "runs": runs})
     started()

@@ -28,8 +28,12 @@ def comparisons(sweep):
         ("--margin-pct", "inf", "above 0"),
         ("--margin-pct", "x", "above 0"),
         ("--family", "arm", "choose from"),
-        ("--metric", "accuracy", "--metric accuracy: not a score of 48 runs"),
-        ("--metric", "persistence_mse", "not a score"),  # a reference has no better end
+        (
+            "--metric",
+            "accuracy",
+            "--metric accuracy: 48 of 48 runs have no such score; there are mae, mse",
+        ),
+        ("--metric", "persistence_mse", "no such score"),  # a reference has no better end
         ("--tuning-seeds", "3-1", "a range must rise"),
         ("--tuning-seeds", "1-", "expected such as 0-3,7"),
         ("--tuning-seeds", "a", "expected such as 0-3,7"),

@@ -197,6 +197,7 @@ def writer_of(log: Path) -> int:
         (["-m", "variant=baseline,nonesuch"], "nonesuch"),
         (["-m", "variant=tensor_mixer", "+variant.mixer.rnk=3"], "did you mean rank"),
         (["-m", "variant=baseline,tensor_mixer", "track.context=1"], "context is 1"),
+        (["-m", "seed=0,1", "analysis.tuning_seeds=[0,1]"], "leaves none to report on"),
         (["-m", "lr=3e-3,0.003"], "two runs of this sweep would be one"),
         (["-m", "optimizer=adamw,sgd"], "listed under tunable"),
         (["-m", "experiment=lag_bias,tensor_mixer"], "experiment cannot be swept"),
