@@ -31,9 +31,9 @@ def run(cfg: DictConfig) -> None:
         record.refuse_overwriting(directory)
         track, network, start, optimizers = build(config)
     started()
-    code = record.code_hashes(track, network)  # now: an edit from here on is not what runs
-
     order = batch_order(config, len(track.train))
+    hashes = {"config": config_hashes(cfg)} | record.hashes(track, start, order)
+
     history = fit(network, track, optimizers, order, config)
     test = {} if history.diverged else evaluate(network, track, track.test)
     measured = probes.measure(
@@ -56,13 +56,7 @@ def run(cfg: DictConfig) -> None:
             },
             "cost": cost(network, track, config.training.batch_size)
             | {"train_seconds": history.seconds},
-            "hashes": {
-                "config": config_hashes(cfg),
-                "code": code,
-                "data": record.data_hash(track),
-                "order": record.sha256(order),
-                "init": record.init_hashes(start),
-            },
+            "hashes": hashes,
             "environment": record.environment(track.train.inputs.device),
             "overrides": list(context.overrides.task),
         },

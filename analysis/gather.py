@@ -14,6 +14,7 @@ from analysis.record import Plan, PlannedRun, Record, Run, Unreadable, read_plan
 
 Read = TypeVar("Read", Plan, Record)
 
+SUPERSEDED = "superseded"  # beside a plan: the records of runs that were done anew
 RECORD, PLAN = "result.json", "plan.json"
 
 
@@ -101,7 +102,7 @@ def _walk(root: Path, unreadable: list[str]) -> Iterator[tuple[str, list[str], l
         unreadable.append(f"{error.filename}: {error.strerror}")
 
     for folder, below, files in os.walk(root, onerror=cannot_list):
-        below.sort()
+        below[:] = sorted(name for name in below if PLAN not in files or name != SUPERSEDED)
         yield folder, below, files
 
 

@@ -90,6 +90,7 @@ class Config(Section):
     tunable: list[str]
     baseline: str | None
     analysis: Analysis
+    reuse: list[str]
     training: Training
     device: Literal["auto", "cpu", "cuda"]
     threads: Count

@@ -33,6 +33,16 @@ def sha256(*tensors: Tensor) -> str:
     return total.hexdigest()
 
 
+def hashes(track: Track, start: Network, order: Tensor) -> dict[str, Any]:
+    """What a run is made of, but for its configuration: taken before it trains."""
+    return {
+        "code": code_hashes(track, start),  # now: an edit from here on is not what runs
+        "data": data_hash(track),
+        "order": sha256(order),
+        "init": init_hashes(start),
+    }
+
+
 def data_hash(track: Track) -> str:
     """Over all examples of all splits."""
     splits = (track.train, track.validation, track.test)

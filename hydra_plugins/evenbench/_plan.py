@@ -1,27 +1,38 @@
-"""What a sweep sets out to run: checked whole, written down, then run."""
+"""What a sweep sets out to run: checked whole, written down, compared with what is there."""
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
-from hydra_plugins.evenbench import _processes
-from training.config import SCHEMA, Config, digest, identity, run_name, validated
+from hydra_plugins.evenbench import _processes, _resume
+from training.config import SCHEMA, Config, config_hashes, digest, identity, run_name, validated
 from training.errors import UserError, started
 from training.files import write_json
 
 log = logging.getLogger(__name__)
 
 
-def plan(configs: list[DictConfig], overrides: Sequence[Sequence[str]], directory: Path) -> None:
-    """Check all configurations of a sweep and write `plan.json` into its directory.
+def plan(
+    configs: list[DictConfig], overrides: Sequence[Sequence[str]], directory: Path
+) -> tuple[list[int], dict[str, str]]:
+    """Check all configurations of a sweep, write its `plan.json`, and say which are to be run.
+
+    Returns the indices of these, and the project's files that the sweep imports with their hashes.
+
+    A run whose record is there, and was made of what it would be made of today, is kept; what a
+    redone run left is set aside.
 
     Raises:
-        UserError: a configuration that could not run, or two that would be one run.
+        UserError: a configuration that could not run, two that would be one run, or a directory
+            that holds another sweep.
     """
     checked = [validated(cfg) for cfg in configs]
     named: dict[str, Sequence[str]] = {}
@@ -47,22 +58,92 @@ def plan(configs: list[DictConfig], overrides: Sequence[Sequence[str]], director
             "analysis.tuning_seeds holds every seed of this sweep, and leaves none to report on: "
             "sweep more seeds"
         )
-    _buildable(checked)
+    _same_plan(runs, directory)
+    names = list(named)
+    records = {i: r for i, name in enumerate(names) if (r := _resume.finished(directory / name))}
+    others = _resume.elsewhere(checked[0].reuse)
+    borrowed = {
+        i: others[_resume.who(run)]
+        for i, run in enumerate(runs)
+        if i not in records and _resume.who(run) in others
+    }
+    code, today = _build(checked, [*records, *borrowed])
     write_json(directory / "plan.json", {"schema": SCHEMA, "runs": runs})
     started()
 
+    kept, stale = set(borrowed), defaultdict[str, list[int]](list)
+    for i, (source, record) in borrowed.items():
+        now = {"config": config_hashes(configs[i])} | today[i]
+        if why := _resume.changed(record["hashes"] | _environment(record), now):
+            kept.discard(i)
+            stale[f"not taken from {source.parent}: {why} differs"].append(i)
+        else:
+            _resume.take(source, directory / names[i], checked[i].baseline)
+    if borrowed:
+        log.info("%d of %d runs are taken from other sweeps", len(kept), len(runs))
+    for i, record in records.items():
+        now = {"config": config_hashes(configs[i])} | today[i]
+        del now["environment"]
+        if why := _resume.changed(record["hashes"], now):
+            _resume.set_aside(directory, names[i])
+            stale[
+                f"redone, for {why} has changed since; the old records are in "
+                f"{directory / _resume.SUPERSEDED}"
+            ].append(i)
+        else:
+            kept.add(i)
+    for i, name in enumerate(names):
+        if i not in kept and (directory / name / _resume.RECORD).exists():
+            _resume.set_aside(directory, name)
+            stale["redone, for their records cannot be read"].append(i)
+    if records:
+        log.info("%d of %d runs are finished and kept", len(kept & records.keys()), len(runs))
+    for why, each in stale.items():
+        arms = ", ".join(sorted({runs[i]["variant"] for i in each}))
+        log.info("%d runs (%s) are %s", len(each), arms, why)
+    return [i for i in range(len(runs)) if i not in kept], code
 
-def _buildable(configs: list[Config]) -> None:
-    """Build every distinct configuration once, in a process of its own that has torch."""
+
+def _environment(record: dict[str, Any]) -> dict[str, Any]:
+    """Where a run ran, but for the commit: the hashes of the files say more."""
+    found = record.get("environment", {})
+    return {"environment": {key: value for key, value in found.items() if key != "commit"}}
+
+
+def _same_plan(runs: list[dict[str, Any]], directory: Path) -> None:
+    """Raise a UserError where the directory holds another sweep than this one."""
+    path = directory / "plan.json"
+    if not path.exists():
+        return
+    try:
+        there = json.loads(path.read_text())["runs"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"{path} cannot be read: choose another hydra.sweep.dir") from None
+    if sorted(map(str, there)) != sorted(map(str, runs)):
+        raise UserError(
+            f"{directory} already holds another sweep, of {len(there)} runs: choose another "
+            f"hydra.sweep.dir (analyze.py takes several), or give the command it was begun with"
+        )
+
+
+def _build(
+    configs: list[Config], finished: list[int]
+) -> tuple[dict[str, str], dict[int, dict[str, Any]]]:
+    """Build every distinct configuration, and hash what the finished runs are made of today.
+
+    In a process of its own, which has torch. Returns the files that all of them import, with their
+    hashes, and the finished runs' hashes by index.
+    """
     distinct = {
         digest(config.model_dump(exclude={"seed", "lr", "mechanism_lr_scale"})): config
         for config in configs
     }
     here, there = _processes.context.Pipe()
-    process = _processes.start(_check, (list(distinct.values()), there))
+    again = {i: configs[i] for i in finished}
+    process = _processes.start(_check, (list(distinct.values()), again, there))
     there.close()
     try:
-        complaint = here.recv()
+        complaint, code, hashes = here.recv()
     except EOFError:
         process.join()
         raise UserError(
@@ -70,18 +151,28 @@ def _buildable(configs: list[Config]) -> None:
         ) from None
     if complaint:
         raise UserError(complaint)
+    return code, hashes
 
 
-def _check(configs: list[Config], connection: Connection) -> None:
-    """Send the first thing that cannot be built, in words; None where all can."""
+def _check(configs: list[Config], finished: dict[int, Config], connection: Connection) -> None:
+    """Send the first thing that cannot be built, in words, and the finished runs' hashes."""
+    from training import record
     from training.build import build
+    from training.fit import batch_order
 
+    code: dict[str, str] = {}
+    hashes: dict[int, dict[str, Any]] = {}
     for config in configs:
         try:
-            build(config)
+            track, _, start, _ = build(config)
+            code |= record.code_hashes(track, start)
         except UserError as error:
-            return connection.send(str(error))
+            return connection.send((str(error), {}, {}))
         except Exception as error:  # whatever a mechanism's own code raises, before it costs a run
             mixer = config.variant.mixer.get("_target_")
-            return connection.send(f"{mixer}: {type(error).__name__}: {error}")
-    return connection.send(None)
+            return connection.send((f"{mixer}: {type(error).__name__}: {error}", {}, {}))
+    for i, config in finished.items():
+        track, _, start, _ = build(config)
+        hashes[i] = record.hashes(track, start, batch_order(config, len(track.train)))
+        hashes[i] |= _environment({"environment": record.environment(track.train.inputs.device)})
+    return connection.send((None, code, hashes))

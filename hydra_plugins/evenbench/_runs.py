@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,75 +21,148 @@ from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from hydra_plugins.evenbench import _processes
+from hydra_plugins.evenbench._processes import ROOT
+from hydra_plugins.evenbench._progress import told
+from training.files import file_hash
 
-LOG = "run.log"  # what a run says, in its own directory
+LOG, FIRST_LOG = "run.log", "run.first.log"  # what a run says, in its own directory
 
 
 @dataclass
 class Run:
-    """One run of a sweep: its configuration, its folder, and how it ended."""
+    """One run of a sweep: its configuration, its folder, and how it went so far."""
 
     config: DictConfig
     name: str
     directory: Path
+    tries: int = 0
+    deadline: float = math.inf  # of the present try
     error: str | None = None
 
 
 def run_all(
-    configs: list[DictConfig], task: TaskFunction, workers: int | None, first: int
+    configs: list[DictConfig],
+    task: TaskFunction,
+    workers: int | None,
+    timeout: float | None,
+    code: dict[str, str],
 ) -> list[JobReturn]:
     """Run every configuration in a process of its own, `workers` at a time.
 
-    A run counts as finished where its `result.json` is there, whatever its process said.
+    A run counts as finished where its `result.json` is there, whatever its process said; one that
+    left none is tried once more.
 
+    Args:
+        timeout: seconds after which a run is killed; None for never.
+        code: the project's files that the runs import, with their hashes.
     Raises:
-        SystemExit: status 1, after the last run, where any left no record.
+        SystemExit: status 1, after the last run, where any left no record or the code changed;
+            130 on Ctrl-C or SIGTERM.
     """
-    runs = [_prepare(config, first + i) for i, config in enumerate(configs)]
+    if not configs:
+        return []
+    runs = [_prepare(config, number) for number, config in enumerate(configs)]
     workers = workers or max(1, cores() // max(config.threads for config in configs))
     module = task.__module__ if task.__module__ != "__main__" else Path(sys.argv[0]).stem
-    waiting = list(reversed(runs))
+    waiting = deque(runs)
     running: dict[int, tuple[Run, ForkServerProcess]] = {}
     console = Console(stderr=True)
-    console.print(f"{len(runs)} runs, {workers} at a time → {configs[0].hydra.sweep.dir}")
+    sweep = configs[0].hydra.sweep.dir
+    console.print(Text(f"{len(runs)} runs, {workers} at a time → {sweep}"), soft_wrap=True)
+    edited: list[str] = []
 
-    with _told(console, runs) as tell:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                run = waiting.pop()
-                try:
-                    run.directory.mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    run.error = str(error)
-                    tell(run)
+    try:
+        with _interruptible(), told(console, runs) as tell:
+            while running or (waiting and not edited):
+                while waiting and len(running) < workers:
+                    edited = edited or _edited(code)
+                    if edited:
+                        break
+                    run = waiting.popleft()
+                    run.tries += 1
+                    run.deadline = time.monotonic() + (timeout or math.inf)
+                    try:
+                        run.directory.mkdir(parents=True, exist_ok=True)
+                    except OSError as error:
+                        run.error = str(error)
+                        tell(run)
+                        continue
+                    process = _processes.start(_work, (run.config, module, task.__name__))
+                    running[process.sentinel] = run, process
+                if not running:
                     continue
-                process = _processes.start(_work, (run.config, module, task.__name__))
-                running[process.sentinel] = run, process
-            for sentinel in wait(list(running)):
-                run, process = running.pop(sentinel)  # type: ignore[arg-type]
-                process.join()
-                if not (run.directory / "result.json").exists():
-                    run.error = _why(run, process.exitcode)
-                tell(run)
+                soonest = min((run.deadline for run, _ in running.values()), default=math.inf)
+                patience = None if math.isinf(soonest) else max(0.0, soonest - time.monotonic())
+                ended = wait(list(running), patience)
+                late = [s for s, (run, _) in running.items() if time.monotonic() > run.deadline]
+                for sentinel in {*ended, *late}:
+                    run, process = running.pop(sentinel)  # type: ignore[arg-type]
+                    process.kill()
+                    process.join()
+                    finished = (run.directory / "result.json").exists()
+                    run.error = None if finished else _why(run, process.exitcode, timeout)
+                    if run.error and run.tries == 1:
+                        if (run.directory / LOG).exists():
+                            (run.directory / LOG).replace(run.directory / FIRST_LOG)
+                        waiting.append(run)
+                    else:
+                        tell(run)
+    except KeyboardInterrupt:
+        for _, process in running.values():
+            process.kill()
+        left = sum(not (run.directory / "result.json").exists() for run in runs)
+        console.print(
+            Text(f"interrupted; {left} of {len(runs)} runs are left. To resume:\n{_again(sweep)}"),
+            soft_wrap=True,
+        )
+        raise SystemExit(130) from None
 
     failed = [run for run in runs if run.error]
     for run in failed:
         console.print(Text(f"failed: {run.name}: {run.error}", style="red"), soft_wrap=True)
     if failed:
         console.print(f"{len(failed)} of {len(runs)} runs failed")
+    if edited:
+        console.print(
+            Text(
+                f"{', '.join(edited)} changed under way: {len(waiting)} runs were not started, for "
+                f"they would not have been made as the others. To go on, with what is stale done "
+                f"anew:\n{_again(sweep)}",
+                style="red",
+            ),
+            soft_wrap=True,
+        )
+    if failed or edited:
         raise SystemExit(1)
     return [JobReturn(status=JobStatus.COMPLETED) for _ in runs]
+
+
+def _edited(code: dict[str, str]) -> list[str]:
+    """The files that are not what they were when the sweep was planned."""
+    return [name for name, was in code.items() if file_hash(ROOT / name) != was]
+
+
+def _again(sweep: str) -> str:
+    """The command that resumes this sweep."""
+    given = [argument for argument in sys.argv if not argument.startswith("hydra.sweep.dir=")]
+    return shlex.join(["python", *given, f"hydra.sweep.dir={sweep}"])
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM is Ctrl-C, as long as the context lasts."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def cores() -> int:
@@ -134,53 +210,15 @@ def _work(config: DictConfig, module: str, function: str) -> None:
     _ = returned.return_value  # raises what the run raised
 
 
-def _why(run: Run, exit_code: int | None) -> str:
+def _why(run: Run, exit_code: int | None, timeout: float | None) -> str:
     """Why a run left no record, in one line, and where it says more."""
     log = run.directory / LOG
-    if exit_code is not None and exit_code < 0:
+    if time.monotonic() > run.deadline:
+        reason = f"killed after run_timeout = {timeout:g} s"
+    elif exit_code is not None and exit_code < 0:
         reason = f"killed by {signal.Signals(-exit_code).name}"
     else:
         lines = log.read_text(errors="replace").split("\n") if log.exists() else []
         said = [line.strip() for line in lines if line.strip()]
         reason = f"{said[-1] if said else 'it said nothing'} (exit status {exit_code})"
     return f"{reason}; see {log}"
-
-
-@contextmanager
-def _told(console: Console, runs: list[Run]) -> Iterator[Callable[[Run], None]]:
-    """How far the sweep is: a bar with an ETA on a terminal, else a line per tenth of the runs."""
-    began, ended = time.monotonic(), list[Run]()
-
-    def failures() -> str:
-        count = sum(run.error is not None for run in ended)
-        return f"{count} failed" if count else ""
-
-    def line(run: Run) -> None:
-        ended.append(run)
-        if len(ended) * 10 // len(runs) > (len(ended) - 1) * 10 // len(runs):
-            passed = time.monotonic() - began
-            left = passed / len(ended) * (len(runs) - len(ended))
-            text = f"{len(ended)} of {len(runs)} runs, {passed:.0f} s, {left:.0f} s to go"
-            console.print(", ".join(filter(None, [text, failures()])))
-
-    if not console.is_terminal:
-        yield line
-        return
-
-    with Progress(
-        TextColumn("runs"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("ETA"),
-        TimeRemainingColumn(),
-        TextColumn("[red]{task.fields[failed]}"),
-        console=console,
-    ) as progress:
-        bar = progress.add_task("", total=len(runs), failed="")
-
-        def advance(run: Run) -> None:
-            ended.append(run)
-            progress.update(bar, advance=1, failed=failures())
-
-        yield advance

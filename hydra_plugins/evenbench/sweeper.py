@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import open_dict
 
 
 class PlannedSweeper(BasicSweeper):
@@ -31,21 +34,57 @@ class PlannedSweeper(BasicSweeper):
                     f"experiment cannot be swept ({override.input_line}): each one has a grid of "
                     f"its own; run them one after the other"
                 )
-        if (Path(self.config.hydra.sweep.dir) / "plan.json").exists():
-            raise UserError(
-                f"{self.config.hydra.sweep.dir} already holds a sweep, and nothing is overwritten: "
-                f"choose another hydra.sweep.dir"
-            )
+        named = any("hydra.sweep.dir=" in each for each in self.config.hydra.overrides.hydra)
+        asked = Path(self.config.hydra.sweep.dir)
+        directory = _claim(asked, named)
+        if directory != asked:
+            with open_dict(self.config):
+                self.config.hydra.sweep.dir = str(directory)
+                # every run is composed anew from these, by this launcher or another
+                self.config.hydra.overrides.hydra.append(f"hydra.sweep.dir='{directory}'")
         return super().sweep(arguments)
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
-        """Compose and check every run of the sweep, then write its plan."""
+        """Compose and check every run of the sweep, write its plan, leave out what is finished."""
         from hydra_plugins.evenbench import _plan
 
         assert self.config is not None
         assert self.hydra_context is not None
+        assert isinstance(batch, list)
         loader = self.hydra_context.config_loader
         configs = [loader.load_sweep_config(self.config, list(o)) for o in batch]
-        _plan.plan(configs, batch, Path(self.config.hydra.sweep.dir))
-        # Our own launcher need not compose them a second time; others do not look here.
-        self.launcher.composed = configs  # type: ignore[union-attr]
+        todo, code = _plan.plan(configs, batch, Path(self.config.hydra.sweep.dir))
+        batch[:] = [batch[i] for i in todo]  # for whatever launcher follows
+        # Our own need not compose them a second time; others do not look here.
+        self.launcher.composed = [configs[i] for i in todo]  # type: ignore[union-attr]
+        self.launcher.code = code  # type: ignore[union-attr]
+
+
+def _claim(directory: Path, named: bool) -> Path:
+    """Make the sweep's directory and lock it for as long as this process lives.
+
+    One that was named may be there already, to be resumed; two sweeps that begin in the same second
+    would both take its name, so that the second takes another.
+
+    Raises:
+        UserError: another process is sweeping there.
+    """
+    from training.errors import UserError
+
+    first, number = directory, 1
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)  # held until we end
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if named or not (directory / "plan.json").exists():
+                return directory
+        except BlockingIOError:
+            if named:
+                raise UserError(
+                    f"{directory}: another sweep is running there; wait for it, or choose another "
+                    f"hydra.sweep.dir"
+                ) from None
+        os.close(lock)
+        number += 1
+        directory = first.with_name(f"{first.name}-{number}")

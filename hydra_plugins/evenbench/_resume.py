@@ -1,0 +1,87 @@
+"""Which of a sweep's runs are finished already, and would come out the same today."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from training.errors import UserError
+from training.files import write_json
+
+RECORD = "result.json"
+SUPERSEDED = "superseded"  # where the records of redone runs are kept; no analysis looks there
+
+
+def finished(directory: Path) -> dict[str, Any] | None:
+    """The record in a run's directory; None where there is none, or none that can be read."""
+    try:
+        record = json.loads((directory / RECORD).read_text())
+        return record if isinstance(record.get("hashes"), dict) else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def elsewhere(sweeps: Sequence[str]) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Finished runs of other sweeps: who each is → its folder and record.
+
+    Raises:
+        UserError: there is no such directory.
+    """
+    found: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for sweep in map(Path, sweeps):
+        if not sweep.is_dir():
+            raise UserError(f"reuse: {sweep} is no directory; name sweeps that have finished runs")
+        for path in sorted(sweep.rglob(RECORD)):
+            record = finished(path.parent)
+            if record and SUPERSEDED not in path.relative_to(sweep).parts:
+                found.setdefault(who(record), (path.parent, record))
+    return found
+
+
+def who(run: Mapping[str, Any]) -> str:
+    """A run's identity, as one string."""
+    return json.dumps(
+        [run.get(key) for key in ("track", "variant", "seed", "hyper")], sort_keys=True
+    )
+
+
+def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """What a run was made of that is otherwise today, in words; None if nothing is."""
+    for part, today in now.items():
+        before = then.get(part)
+        if before == today:
+            continue
+        if not (isinstance(before, dict) and isinstance(today, dict)):
+            return part
+        keys = sorted(k for k in before.keys() | today.keys() if before.get(k) != today.get(k))
+        return ", ".join(keys) if part == "code" else f"{part} ({', '.join(keys)})"
+    return None
+
+
+def take(source: Path, directory: Path, baseline: str | None) -> None:
+    """Copy a finished run from another sweep, whole or not at all; its record says where from.
+
+    `baseline`: the arm that this sweep names as baseline, which makes no difference to a run.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    draft = directory.with_name(f".{directory.name}.{os.getpid()}")
+    shutil.copytree(source, draft)
+    record = json.loads((draft / RECORD).read_text())
+    write_json(draft / RECORD, record | {"baseline": baseline, "taken_from": str(source)})
+    if directory.exists():
+        shutil.rmtree(directory)  # what an unfinished try left
+    draft.rename(directory)
+
+
+def set_aside(sweep: Path, name: str) -> None:
+    """Move a run's folder to where it is kept and no longer counts."""
+    kept, number = sweep / SUPERSEDED / name, 1
+    while kept.exists():
+        number += 1
+        kept = sweep / SUPERSEDED / f"{name}-{number}"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    (sweep / name).rename(kept)

@@ -1,0 +1,189 @@
+"""A sweep that was stopped, goes on; what is finished is kept, or done anew, or taken elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL
+
+FOLDERS = ("conf", "models", "tracks", "training", "hydra_plugins")
+ARMS = ("variant=baseline,idea", "seed=0,1", *SMALL)
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project with a finished sweep of two arms and two seeds, `sweep`."""
+    copy = tmp_path_factory.mktemp("project")
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "train.py", copy)
+    done = train(copy, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    assert done.returncode == 0, done.stderr
+    return copy
+
+
+@pytest.fixture
+def again(project: Path, tmp_path: Path) -> Path:
+    """A project of one's own, to edit."""
+    return Path(shutil.copytree(project, tmp_path / "project"))
+
+
+def train(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "train.py", *arguments],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def written(sweep: Path) -> dict[str, int]:
+    """Every record that counts, and when it was written."""
+    return {
+        str(path.parent.relative_to(sweep)): path.stat().st_mtime_ns
+        for path in sweep.rglob("result.json")
+        if "superseded" not in path.parts
+    }
+
+
+def test_a_finished_sweep_has_nothing_left_to_do(again: Path) -> None:
+    before = written(again / "sweep")
+    done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    assert done.returncode == 0, done.stderr
+    assert "4 of 4 runs are finished and kept" in done.stdout
+    assert written(again / "sweep") == before
+
+
+def test_what_is_missing_torn_or_stale_is_done_and_nothing_else(again: Path) -> None:
+    sweep = again / "sweep"
+    before = written(sweep)
+    [lost] = sweep.glob("sequence/baseline/*/seed=0")
+    (lost / "result.json").unlink()
+    [torn] = sweep.glob("sequence/baseline/*/seed=1")
+    (torn / "result.json").write_text('{"schema": 2, "status"')
+    model = again / "models" / "exp_mixture.py"
+    model.write_text(model.read_text() + "# an edit\n")
+    done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    assert done.returncode == 0, done.stderr
+    assert "0 of 4 runs are finished and kept" in done.stdout
+    assert "2 runs (idea) are redone, for models/exp_mixture.py has changed since" in done.stdout
+    after = written(sweep)
+    assert after.keys() == before.keys()
+    assert all(after[name] > before[name] for name in after)
+    assert len(list((sweep / "superseded").rglob("result.json"))) == 3  # nothing is lost
+    model.write_text(model.read_text() + "# and another\n")
+    done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    assert "2 of 4 runs are finished and kept" in done.stdout  # the baseline never imports it
+    assert len(list((sweep / "superseded").rglob("result.json"))) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (["training.epochs=3"], "config (training) has changed"),
+        (["track.noise=0.3"], "config (track) has changed"),
+    ],
+)
+def test_a_configuration_that_changed_is_done_anew(
+    again: Path, change: list[str], told: str
+) -> None:
+    done = train(again, "-m", *ARMS, *change, "hydra.sweep.dir=sweep")
+    assert done.returncode == 0, done.stderr
+    assert "0 of 4 runs are finished and kept" in done.stdout
+    assert told in done.stdout
+
+
+def test_finished_runs_of_another_sweep_are_taken(again: Path) -> None:
+    """A new idea against yesterday's baseline trains the idea alone."""
+    model = again / "models" / "exp_mixture.py"
+    model.write_text(model.read_text() + "# the new idea\n")
+    done = train(again, "-m", *ARMS, "reuse=[sweep]", "hydra.sweep.dir=new")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 4 runs are taken from other sweeps" in done.stdout
+    assert "models/exp_mixture.py differs" in done.stdout
+    origins = {}
+    for path in (again / "new").rglob("result.json"):
+        record = json.loads(path.read_text())
+        origins[record["variant"], record["seed"]] = record.get("taken_from")
+    assert origins["idea", 0] is origins["idea", 1] is None
+    assert origins["baseline", 1].startswith("sweep/sequence/baseline/")
+    done = train(again, "-m", *ARMS, "reuse=[nowhere]", "hydra.sweep.dir=other")
+    assert done.returncode == 2
+    assert "reuse: nowhere is no directory" in done.stderr
+
+
+def test_two_sweeps_of_one_second_get_two_directories(again: Path) -> None:
+    day = "hydra.sweep.dir=taken"  # what the clock would name
+    config = again / "conf" / "config.yaml"
+    text = config.read_text()
+    config.write_text(text.replace("dir: multirun/${now:%Y-%m-%d}/${now:%H-%M-%S}", "dir: taken"))
+    assert config.read_text() != text
+    command = [sys.executable, "train.py", "-m", *ARMS]
+    both = [
+        subprocess.Popen(command, cwd=again, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    for process in both:
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+    assert len(written(again / "taken")) == len(written(again / "taken-2")) == 4
+    assert (again / "taken-2" / "plan.json").exists()
+    assert train(again, "-m", *ARMS, day).returncode == 0  # one that is named is resumed
+
+
+def test_a_run_that_hangs_costs_itself_alone(again: Path) -> None:
+    done = train(
+        *(again, "-m", "seed=0,1", *SMALL, "training.epochs=100000"),
+        *("hydra.launcher.run_timeout=2", "hydra.sweep.dir=slow"),
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("killed after run_timeout = 2 s") == 2
+    assert "2 of 2 runs failed" in done.stderr
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_quick_and_tells_how_to_go_on(again: Path, sent: signal.Signals) -> None:
+    command = [sys.executable, "train.py", "-m", "seed=0,1", *SMALL, "training.epochs=100000"]
+    command.append("hydra.sweep.dir=stopped")
+    with subprocess.Popen(command, cwd=again, stderr=subprocess.PIPE, text=True) as process:
+        log = again / "stopped"
+        deadline = time.monotonic() + 120
+        while not any("epoch 1" in path.read_text() for path in log.rglob("run.log")):
+            assert time.monotonic() < deadline, "no run ever started"
+            time.sleep(0.05)
+        process.send_signal(sent)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "2 of 2 runs are left" in said
+    assert f"python {' '.join(command[1:])}" in said.replace("'", "")
+    assert not written(again / "stopped")
+    assert not [path for path in log.rglob("*") if path.name.startswith(".result.json")]
+
+
+def test_code_that_changes_under_way_stops_the_sweep(again: Path) -> None:
+    command = [sys.executable, "train.py", "-m", "variant=baseline,idea", "seed=range(4)", *SMALL]
+    command += ["training.epochs=20", "hydra.launcher.workers=1", "hydra.sweep.dir=edited"]
+    with subprocess.Popen(command, cwd=again, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not written(again / "edited"):
+            assert time.monotonic() < deadline, "no run ever finished"
+            time.sleep(0.02)
+        model = again / "models" / "exp_mixture.py"
+        model.write_text(model.read_text() + "# an edit\n")
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "models/exp_mixture.py changed under way" in said
+    assert 1 <= len(written(again / "edited")) < 8
+    assert os.path.exists(again / "edited" / "plan.json")
