@@ -20,12 +20,12 @@ def write_json(path: Path, value: Any) -> None:
     partial.replace(path)
 
 
-def file_hash(path: Path) -> str | None:
-    """SHA-256 of a file's bytes, in hex; None where there is none."""
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex; empty where there is no file."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
-        return None
+        return ""
 
 
 def finite(value: Any) -> Any:

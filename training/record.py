@@ -18,7 +18,7 @@ from torch import Tensor
 from models.network import Network, mechanism_parameters
 from tracks.track import Track
 from training.errors import UserError
-from training.files import write_json
+from training.files import file_hash, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("models.", "tracks.", "training.")
@@ -79,10 +79,7 @@ def code_hashes(track: Track, network: Network) -> dict[str, str]:
             for value in vars(sys.modules[name]).values():
                 origin = getattr(value, "__module__", None) or getattr(value, "__name__", None)
                 waiting.add(str(origin))
-    return {
-        path.relative_to(ROOT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(paths)
-    }
+    return {path.relative_to(ROOT).as_posix(): file_hash(path) for path in sorted(paths)}
 
 
 def environment(device: torch.device) -> dict[str, Any]:

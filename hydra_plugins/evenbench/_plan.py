@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from training.errors import UserError, started
 from training.files import write_json
 
 log = logging.getLogger(__name__)
+
+Record = dict[str, Any]
 
 
 def plan(
@@ -68,40 +70,69 @@ def plan(
         if i not in records and _resume.who(run) in others
     }
     code, today = _build(checked, [*records, *borrowed])
+    today = {i: {"config": config_hashes(configs[i])} | found for i, found in today.items()}
     write_json(directory / "plan.json", {"schema": SCHEMA, "runs": runs})
     started()
 
-    kept, stale = set(borrowed), defaultdict[str, list[int]](list)
-    for i, (source, record) in borrowed.items():
-        now = {"config": config_hashes(configs[i])} | today[i]
-        if why := _resume.changed(record["hashes"] | _environment(record), now):
-            kept.discard(i)
-            stale[f"not taken from {source.parent}: {why} differs"].append(i)
-        else:
-            _resume.take(source, directory / names[i], checked[i].baseline)
+    taken, foreign = _taken(borrowed, today, directory, names, checked[0].baseline)
+    kept, stale = _kept(records, today, directory, names, taken)
     if borrowed:
-        log.info("%d of %d runs are taken from other sweeps", len(kept), len(runs))
-    for i, record in records.items():
-        now = {"config": config_hashes(configs[i])} | today[i]
-        del now["environment"]
-        if why := _resume.changed(record["hashes"], now):
-            _resume.set_aside(directory, names[i])
-            stale[
-                f"redone, for {why} has changed since; the old records are in "
-                f"{directory / _resume.SUPERSEDED}"
-            ].append(i)
-        else:
-            kept.add(i)
-    for i, name in enumerate(names):
-        if i not in kept and (directory / name / _resume.RECORD).exists():
-            _resume.set_aside(directory, name)
-            stale["redone, for their records cannot be read"].append(i)
+        log.info("%d of %d runs are taken from other sweeps", len(taken), len(runs))
     if records:
-        log.info("%d of %d runs are finished and kept", len(kept & records.keys()), len(runs))
-    for why, each in stale.items():
+        log.info("%d of %d runs are finished and kept", len(kept), len(runs))
+    for why, each in (foreign | stale).items():
         arms = ", ".join(sorted({runs[i]["variant"] for i in each}))
         log.info("%d runs (%s) are %s", len(each), arms, why)
-    return [i for i in range(len(runs)) if i not in kept], code
+    return [i for i in range(len(runs)) if i not in taken | kept], code
+
+
+Reasons = dict[str, list[int]]  # why runs are to be trained → which, by index
+
+
+def _taken(
+    borrowed: Mapping[int, tuple[Path, Record]],
+    today: Mapping[int, Record],
+    directory: Path,
+    names: Sequence[str],
+    baseline: str | None,
+) -> tuple[set[int], Reasons]:
+    """Copy other sweeps' runs that would come out the same here; which, and why not the others."""
+    taken, foreign = set[int](), defaultdict[str, list[int]](list)
+    for i, (source, record) in borrowed.items():
+        if why := _resume.changed(record["hashes"] | _environment(record), today[i]):
+            foreign[f"not taken from {source.parent}: {why} differs"].append(i)
+        else:
+            _resume.take(source, directory / names[i], baseline)
+            taken.add(i)
+    return taken, foreign
+
+
+def _kept(
+    records: Mapping[int, Record],
+    today: Mapping[int, Record],
+    directory: Path,
+    names: Sequence[str],
+    taken: set[int],
+) -> tuple[set[int], Reasons]:
+    """Set aside what is stale or damaged; which runs are finished, and why the others are not."""
+    kept, stale = set[int](), defaultdict[str, list[int]](list)
+    for i, name in enumerate(names):
+        if i in taken or not (directory / name / _resume.RECORD).exists():
+            continue
+        why = "redone, for their records cannot be read"
+        if i in records:
+            now = {part: value for part, value in today[i].items() if part != "environment"}
+            changed = _resume.changed(records[i]["hashes"], now)
+            if changed is None:
+                kept.add(i)
+                continue
+            why = (
+                f"redone, for {changed} has changed since; the old records are in "
+                f"{directory / _resume.SUPERSEDED}"
+            )
+        _resume.set_aside(directory, name)
+        stale[why].append(i)
+    return kept, stale
 
 
 def _environment(record: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from hydra_plugins.evenbench._resume import RECORD
+
 
 class Ended(Protocol):
     """A run that ended: where, and with which error."""
@@ -76,7 +78,7 @@ def told(console: Console, runs: Sequence[Ended]) -> Iterator[Callable[[Ended], 
 
 def _improve(best: dict[str, float], directory: Path) -> None:
     """Take in the validation score of a finished run."""
-    record = json.loads((directory / "result.json").read_text())
+    record = json.loads((directory / RECORD).read_text())
     score, better = record["scores"]["validation"], record["metric"]["direction"]
     if score is not None:
         arm = f"{record['variant']} on {record['track']}"

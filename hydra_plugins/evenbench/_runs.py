@@ -26,6 +26,7 @@ from rich.text import Text
 from hydra_plugins.evenbench import _processes
 from hydra_plugins.evenbench._processes import ROOT
 from hydra_plugins.evenbench._progress import told
+from hydra_plugins.evenbench._resume import RECORD
 from training.files import file_hash
 
 LOG, FIRST_LOG = "run.log", "run.first.log"  # what a run says, in its own directory
@@ -102,7 +103,7 @@ def run_all(
                     run, process = running.pop(sentinel)  # type: ignore[arg-type]
                     process.kill()
                     process.join()
-                    finished = (run.directory / "result.json").exists()
+                    finished = (run.directory / RECORD).exists()
                     run.error = None if finished else _why(run, process.exitcode, timeout)
                     if run.error and run.tries == 1:
                         if (run.directory / LOG).exists():
@@ -113,7 +114,7 @@ def run_all(
     except KeyboardInterrupt:
         for _, process in running.values():
             process.kill()
-        left = sum(not (run.directory / "result.json").exists() for run in runs)
+        left = sum(not (run.directory / RECORD).exists() for run in runs)
         console.print(
             Text(f"interrupted; {left} of {len(runs)} runs are left. To resume:\n{_again(sweep)}"),
             soft_wrap=True,

@@ -53,10 +53,10 @@ class PlannedSweeper(BasicSweeper):
         assert isinstance(batch, list)
         loader = self.hydra_context.config_loader
         configs = [loader.load_sweep_config(self.config, list(o)) for o in batch]
-        todo, code = _plan.plan(configs, batch, Path(self.config.hydra.sweep.dir))
-        batch[:] = [batch[i] for i in todo]  # for whatever launcher follows
+        left, code = _plan.plan(configs, batch, Path(self.config.hydra.sweep.dir))
+        batch[:] = [batch[i] for i in left]  # for whatever launcher follows
         # Our own need not compose them a second time; others do not look here.
-        self.launcher.composed = [configs[i] for i in todo]  # type: ignore[union-attr]
+        self.launcher.composed = [configs[i] for i in left]  # type: ignore[union-attr]
         self.launcher.code = code  # type: ignore[union-attr]
 
 
