@@ -1,4 +1,4 @@
-"""Processes that are forked from a server with torch already imported: 15 ms each, not 2 s."""
+"""This machine: processes forked from a server with torch already imported: 15 ms each, not 2 s."""
 
 from __future__ import annotations
 
@@ -8,14 +8,46 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from hydra_plugins.evenbench._work import Task, environment, work
 
 context = multiprocessing.get_context("forkserver")
+
+
+class Processes:
+    """An `Engine` of one process per run, `slots` at a time."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+
+    def start(self, tasks: list[Task]) -> list[ForkServerProcess]:
+        return [start(work, (task,)) for task in tasks]
+
+    def wait(
+        self, processes: Collection[ForkServerProcess], seconds: float | None
+    ) -> list[ForkServerProcess]:
+        ended = wait([process.sentinel for process in processes], seconds)
+        return [process for process in processes if process.sentinel in ended]
+
+    def stop(self, process: ForkServerProcess) -> None:
+        process.kill()
+        process.join()
+
+    def end(self, process: ForkServerProcess) -> int | str:
+        process.join()
+        code = process.exitcode or 0
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else code
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def start_server() -> None:
@@ -27,10 +59,7 @@ def start_server() -> None:
 
     # The server looks for what it preloads in PYTHONPATH alone. Its children get their threads
     # from `threads`; a thread pool in the server itself would not survive a fork.
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[variable] = "1"
+    os.environ.update(environment())
     context.set_forkserver_preload(["hydra_plugins.evenbench._preload"])
     ensure_running()
 

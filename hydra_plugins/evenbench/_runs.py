@@ -5,31 +5,47 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import signal
 import sys
+import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
-from importlib import import_module
-from multiprocessing.connection import wait
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any, Protocol
 
-from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
-from hydra.types import HydraContext, TaskFunction
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.types import TaskFunction
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from rich.text import Text
 
-from hydra_plugins.evenbench import _processes
-from hydra_plugins.evenbench._processes import ROOT
 from hydra_plugins.evenbench._progress import told
 from hydra_plugins.evenbench._resume import RECORD
-from training.files import file_hash
+from hydra_plugins.evenbench._work import LOG, Task, edited
 
-LOG, FIRST_LOG = "run.log", "run.first.log"  # what a run says, in its own directory
+FIRST_LOG = "run.first.log"  # of a try that left no record
+ROOM = 2**20  # bytes that must be writable for another run to be worth its while
+
+
+class Engine(Protocol):
+    """Where runs are run. What it starts is a job, which it alone knows how to ask."""
+
+    @property
+    def slots(self) -> float:
+        """Jobs at a time."""
+
+    def start(self, tasks: list[Task]) -> list[Any]:
+        """A job for every task."""
+
+    def wait(self, jobs: Collection[Any], seconds: float | None) -> list[Any]:
+        """Those that have ended, as soon as one has or the time is over."""
+
+    def stop(self, job: Any) -> None:
+        """End it now."""
+
+    def end(self, job: Any) -> int | str:
+        """The exit status of an ended job's run, or in words why it has none."""
 
 
 @dataclass
@@ -43,68 +59,75 @@ class Run:
     deadline: float = math.inf  # of the present try
     error: str | None = None
 
+    @property
+    def finished(self) -> bool:
+        """Its record is there, whatever its process said."""
+        return (self.directory / RECORD).exists()
+
 
 def run_all(
     configs: list[DictConfig],
     task: TaskFunction,
-    workers: int | None,
+    engine: Engine,
     timeout: float | None,
     code: dict[str, str],
 ) -> list[JobReturn]:
-    """Run every configuration in a process of its own, `workers` at a time.
+    """Run every configuration in a job of its own; one that left no record is tried once more.
 
-    A run counts as finished where its `result.json` is there, whatever its process said; one that
-    left none is tried once more.
+    Nothing more is started once nothing more could come of it: the code is no longer what was
+    planned with, or the disk takes no more.
 
     Args:
-        timeout: seconds after which a run is killed; None for never.
+        timeout: seconds after which a run is stopped; None for never.
         code: the project's files that the runs import, with their hashes.
     Raises:
-        SystemExit: status 1, after the last run, where any left no record or the code changed;
-            130 on Ctrl-C or SIGTERM.
+        SystemExit: status 1, after the last run, where any left no record; 130 on Ctrl-C.
     """
     if not configs:
         return []
     runs = [_prepare(config, number) for number, config in enumerate(configs)]
-    workers = workers or max(1, cores() // max(config.threads for config in configs))
     module = task.__module__ if task.__module__ != "__main__" else Path(sys.argv[0]).stem
-    waiting = deque(runs)
-    running: dict[int, tuple[Run, ForkServerProcess]] = {}
+    sweep = Path(configs[0].hydra.sweep.dir)
+    waiting, running = deque(runs), dict[Any, Run]()
     console = Console(stderr=True)
-    sweep = configs[0].hydra.sweep.dir
-    console.print(Text(f"{len(runs)} runs, {workers} at a time → {sweep}"), soft_wrap=True)
-    edited: list[str] = []
+    slots = "all" if engine.slots == math.inf else engine.slots
+    console.print(Text(f"{len(runs)} runs, {slots} at a time → {sweep}"), soft_wrap=True)
+    halted: str | None = None
 
     try:
-        with _interruptible(), told(console, runs) as tell:
-            while running or (waiting and not edited):
-                while waiting and len(running) < workers:
-                    edited = edited or _edited(code)
-                    if edited:
-                        break
+        with told(console, runs) as tell:
+            while running or (waiting and not halted):
+                halted = halted or _changed(code)
+                starting: list[Run] = []
+                while waiting and not halted and len(running) + len(starting) < engine.slots:
                     run = waiting.popleft()
                     run.tries += 1
                     run.deadline = time.monotonic() + (timeout or math.inf)
                     try:
                         run.directory.mkdir(parents=True, exist_ok=True)
+                        starting.append(run)
                     except OSError as error:
-                        run.error = str(error)
+                        run.error, halted = str(error), _full(sweep)
                         tell(run)
-                        continue
-                    process = _processes.start(_work, (run.config, module, task.__name__))
-                    running[process.sentinel] = run, process
+                if starting:
+                    tasks = [Task(run.config, module, task.__name__, code) for run in starting]
+                    running |= zip(engine.start(tasks), starting, strict=True)
                 if not running:
                     continue
-                soonest = min((run.deadline for run, _ in running.values()), default=math.inf)
+                soonest = min(run.deadline for run in running.values())
                 patience = None if math.isinf(soonest) else max(0.0, soonest - time.monotonic())
-                ended = wait(list(running), patience)
-                late = [s for s, (run, _) in running.items() if time.monotonic() > run.deadline]
-                for sentinel in {*ended, *late}:
-                    run, process = running.pop(sentinel)  # type: ignore[arg-type]
-                    process.kill()
-                    process.join()
-                    finished = (run.directory / RECORD).exists()
-                    run.error = None if finished else _why(run, process.exitcode, timeout)
+                ended = engine.wait(running, patience)
+                late = [job for job, run in running.items() if time.monotonic() > run.deadline]
+                for job in {*ended, *late}:
+                    run = running.pop(job)
+                    if job in ended:
+                        end = engine.end(job)
+                    else:
+                        engine.stop(job)
+                        end = f"killed after run_timeout = {timeout:g} s"
+                    run.error = None if run.finished else _why(run, end)
+                    if run.error:
+                        halted = halted or _changed(code) or _full(sweep)
                     if run.error and run.tries == 1:
                         if (run.directory / LOG).exists():
                             (run.directory / LOG).replace(run.directory / FIRST_LOG)
@@ -112,114 +135,66 @@ def run_all(
                     else:
                         tell(run)
     except KeyboardInterrupt:
-        for _, process in running.values():
-            process.kill()
-        left = sum(not (run.directory / RECORD).exists() for run in runs)
-        console.print(
-            Text(f"interrupted; {left} of {len(runs)} runs are left. To resume:\n{_again(sweep)}"),
-            soft_wrap=True,
-        )
+        for job in running:
+            engine.stop(job)
+        left = sum(not run.finished for run in runs)
+        _say(console, f"interrupted; {left} of {len(runs)} runs are left. To resume:", sweep)
         raise SystemExit(130) from None
 
-    failed = [run for run in runs if run.error]
+    failed = [run for run in runs if run.error and run not in waiting]
     for run in failed:
         console.print(Text(f"failed: {run.name}: {run.error}", style="red"), soft_wrap=True)
     if failed:
         console.print(f"{len(failed)} of {len(runs)} runs failed")
-    if edited:
-        console.print(
-            Text(
-                f"{', '.join(edited)} changed under way: {len(waiting)} runs were not started, for "
-                f"they would not have been made as the others. To go on, with what is stale done "
-                f"anew:\n{_again(sweep)}",
-                style="red",
-            ),
-            soft_wrap=True,
-        )
-    if failed or edited:
+    if halted:
+        _say(console, f"{halted}; {len(waiting)} runs were not made. To go on:", sweep)
+    if failed or halted:
         raise SystemExit(1)
     return [JobReturn(status=JobStatus.COMPLETED) for _ in runs]
 
 
-def _edited(code: dict[str, str]) -> list[str]:
-    """The files that are not what they were when the sweep was planned."""
-    return [name for name, was in code.items() if file_hash(ROOT / name) != was]
+def _changed(code: dict[str, str]) -> str | None:
+    """That files of code are not what they were when the sweep was planned, in words."""
+    names = edited(code)
+    if not names:
+        return None
+    return f"{', '.join(names)} changed under way, so that other runs would not be made as these"
 
 
-def _again(sweep: str) -> str:
-    """The command that resumes this sweep."""
-    given = [argument for argument in sys.argv if not argument.startswith("hydra.sweep.dir=")]
-    return shlex.join(["python", *given, f"hydra.sweep.dir={sweep}"])
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM is Ctrl-C, as long as the context lasts."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+def _full(directory: Path) -> str | None:
+    """Why nothing more can be written there, in words; None where it can."""
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(ROOM))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return f"{directory} takes no more: {error.strerror}"
+    return None
 
 
-def cores() -> int:
-    """Processors that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _say(console: Console, text: str, sweep: Path) -> None:
+    """The text, and the command that resumes this sweep."""
+    given = [argument for argument in sys.argv if not argument.startswith("hydra.sweep.dir=")]
+    again = shlex.join(["python", *given, f"hydra.sweep.dir={sweep}"])
+    console.print(Text(f"{text}\n{again}"), soft_wrap=True)
 
 
 def _prepare(config: DictConfig, number: int) -> Run:
     with open_dict(config):
         config.hydra.job.id, config.hydra.job.num = str(number), number
-        # The child is to find the folders as they are now: no clock, no name is looked up again.
+        # The job is to find the folders as they are now: no clock, no name is looked up again.
         config.hydra.sweep.dir = str(config.hydra.sweep.dir)
         config.hydra.sweep.subdir = str(config.hydra.sweep.subdir)
     name = config.hydra.sweep.subdir
     return Run(config, name, Path(config.hydra.sweep.dir) / name)
 
 
-def _work(config: DictConfig, module: str, function: str) -> None:
-    """One run, in a process of its own, with all that it says in its log."""
-    from hydra._internal.callbacks import Callbacks
-    from hydra.core.utils import JobRuntime
-
-    log = os.open(
-        Path(config.hydra.sweep.dir) / config.hydra.sweep.subdir / LOG,
-        os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
-        0o644,
-    )
-    os.dup2(log, sys.stdout.fileno())
-    os.dup2(log, sys.stderr.fileno())
-
-    setup_globals()
-    JobRuntime.instance().set("name", config.hydra.job.name)
-    returned = run_job(
-        task_function=getattr(import_module(module), function),
-        config=config,
-        job_dir_key="hydra.sweep.dir",
-        job_subdir_key="hydra.sweep.subdir",
-        hydra_context=HydraContext(
-            config_loader=None,  # type: ignore[arg-type]  # a job composes nothing
-            callbacks=Callbacks(config),
-        ),
-    )
-    _ = returned.return_value  # raises what the run raised
-
-
-def _why(run: Run, exit_code: int | None, timeout: float | None) -> str:
+def _why(run: Run, end: int | str) -> str:
     """Why a run left no record, in one line, and where it says more."""
     log = run.directory / LOG
-    if time.monotonic() > run.deadline:
-        reason = f"killed after run_timeout = {timeout:g} s"
-    elif exit_code is not None and exit_code < 0:
-        reason = f"killed by {signal.Signals(-exit_code).name}"
-    else:
+    if isinstance(end, int):
         lines = log.read_text(errors="replace").split("\n") if log.exists() else []
         said = [line.strip() for line in lines if line.strip()]
-        reason = f"{said[-1] if said else 'it said nothing'} (exit status {exit_code})"
-    return f"{reason}; see {log}"
+        end = f"{said[-1] if said else 'it said nothing'} (exit status {end})"
+    return f"{end}; see {log}"

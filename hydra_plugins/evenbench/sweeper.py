@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ class PlannedSweeper(BasicSweeper):
     def sweep(self, arguments: list[str]) -> Any:
         """Raises UserError where something in the sweep could not run; then nothing has run."""
         from training.errors import UserError
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # is Ctrl-C from here on
 
         assert self.config is not None
         for override in OverridesParser.create().parse_overrides(arguments):

@@ -1,0 +1,61 @@
+"""Slurm, or submitit's imitation of it on this machine: a job per run."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import submitit
+
+from hydra_plugins.evenbench._work import Task, environment, work_elsewhere
+from training.errors import UserError
+
+Job = submitit.Job[int]
+INTERVAL = 0.5  # seconds between two looks at the jobs
+
+
+class Submitit:
+    """An `Engine` of submitit's jobs; those that are started together are one job array.
+
+    Args:
+        cluster: slurm or local.
+        folder: where submitit keeps its own files.
+        slots: runs submitted at a time; None for all.
+        parameters: submitit's own, as `timeout_min`.
+    Raises:
+        UserError: there is no such cluster here, or no such parameter.
+    """
+
+    def __init__(
+        self, cluster: str, folder: Path, slots: int | None, parameters: Mapping[str, Any]
+    ) -> None:
+        self.slots = slots or math.inf
+        os.environ.update(environment())  # which a job inherits
+        given = {name: value for name, value in parameters.items() if value is not None}
+        try:
+            self.executor = submitit.AutoExecutor(folder / "%j", cluster=cluster)
+            self.executor.update_parameters(**given)
+        except (RuntimeError, ValueError, NameError) as error:
+            raise UserError(f"hydra/launcher=submitit_{cluster}: {error}") from None
+
+    def start(self, tasks: list[Task]) -> list[Job]:
+        with self.executor.batch():
+            return [self.executor.submit(work_elsewhere, task) for task in tasks]
+
+    def wait(self, jobs: Collection[Job], seconds: float | None) -> list[Job]:
+        deadline = time.monotonic() + (math.inf if seconds is None else seconds)
+        while not (ended := [job for job in jobs if job.done()]) and time.monotonic() < deadline:
+            time.sleep(INTERVAL)
+        return ended
+
+    def stop(self, job: Job) -> None:
+        job.cancel()
+
+    def end(self, job: Job) -> int | str:
+        if job.paths.result_pickle.exists():
+            return job.result()
+        return f"job {job.job_id} ended as {job.state.lower()}; see {job.paths.stderr}"

@@ -1,0 +1,150 @@
+"""Clusters: submitit's local executor and a Ray cluster, started for real, and a Slurm of paper."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL
+from tests.sweep.test_sweep import HYPER, records, timeless, writer_of
+
+RUNS = ("-m", "seed=0,1", *SMALL, "training.epochs=10", "track.train=400")
+
+
+def sweep(directory: Path, *overrides: str, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "train.py", *RUNS, f"hydra.sweep.dir={directory}", *overrides]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, str]:
+    said, _ = process.communicate(timeout=300)
+    return process.returncode, said
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same sweep by the local launcher."""
+    directory = tmp_path_factory.mktemp("here")
+    code, said = outcome(sweep(directory))
+    assert code == 0, said
+    return directory
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
+@pytest.mark.parametrize("launcher", ["submitit_local", "ray"])
+def test_a_cluster_makes_the_same_records_and_survives(
+    here: Path, launcher: str, tmp_path: Path
+) -> None:
+    """One run is killed and tried again, one fails; the sweep goes on, and is then resumed."""
+    folder = tmp_path / f"sequence/baseline/{HYPER}"
+    obstacle = folder / "seed=1/history.csv"
+    obstacle.mkdir(parents=True)  # makes the run raise at its end
+    process = sweep(tmp_path, f"hydra/launcher={launcher}")
+    log = folder / "seed=0/run.log"
+    deadline = time.monotonic() + 120
+    while not (log.exists() and "epoch 1" in log.read_text()):
+        assert time.monotonic() < deadline, "the run to be killed never started"
+        time.sleep(0.02)
+    os.kill(writer_of(log), signal.SIGKILL)
+    code, said = outcome(process)
+    assert code == 1, said
+    assert "seed=1: IsADirectoryError: " in said
+    assert "1 of 2 runs failed" in said
+    assert (folder / "seed=0/run.first.log").exists()
+    assert [r["seed"] for r in records(tmp_path).values()] == [0]
+
+    obstacle.rmdir()
+    code, said = outcome(sweep(tmp_path, f"hydra/launcher={launcher}"))
+    assert code == 0, said
+    assert "1 of 2 runs are finished and kept" in said
+    assert (tmp_path / "plan.json").read_text() == (here / "plan.json").read_text()
+    expected = {name: timeless(record) for name, record in records(here).items()}
+    assert {name: timeless(record) for name, record in records(tmp_path).items()} == expected
+    for name in expected:
+        both = (here / name / "examples.npz", tmp_path / name / "examples.npz")
+        assert both[0].read_bytes() == both[1].read_bytes()
+
+
+SBATCH = """
+    #!{python}
+    import os, re, subprocess, sys
+    script = open(sys.argv[-1]).read()
+    open("{folder}/submitted.sh", "a").write(script)
+    tasks = re.search("#SBATCH --array=0-(\\\\d+)", script)
+    for task in range(int(tasks[1]) + 1 if tasks else 1):
+        given = dict(SLURM_JOB_ID=str(70 + task), SLURM_NTASKS="1", SLURM_PROCID="0",
+                     SLURM_LOCALID="0", SLURM_NODEID="0", SLURM_JOB_NUM_NODES="1",
+                     SLURM_JOB_NODELIST="here")
+        if tasks:
+            given |= dict(SLURM_ARRAY_JOB_ID="7", SLURM_ARRAY_TASK_ID=str(task))
+        subprocess.Popen(["bash", sys.argv[-1]], env=os.environ | given,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    print("Submitted batch job 7")
+"""
+SRUN = """
+    #!{python}
+    import os, sys
+    command = sys.argv[sys.argv.index("--error") + 2:]
+    os.execvp(command[0], command)
+"""
+SACCT = """
+    #!{python}
+    print("JobID|State|NodeList")
+"""
+
+
+def test_slurm_is_given_one_array_of_all_runs(here: Path, tmp_path: Path) -> None:
+    """Slurm's commands are stand-ins that run a job where they are called."""
+    for name, text in (("sbatch", SBATCH), ("srun", SRUN), ("sacct", SACCT)):
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        source = textwrap.dedent(text).lstrip()
+        path.write_text(source.replace("{python}", sys.executable).replace("{folder}", f"{tmp_path}"))
+        path.chmod(0o755)
+    code, said = outcome(
+        sweep(
+            tmp_path / "out",
+            *("hydra/launcher=submitit_slurm", "hydra.launcher.slurm_partition=fast"),
+            PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        )
+    )
+    assert code == 0, said
+    script = (tmp_path / "submitted.sh").read_text()
+    for line in ("--array=0-1%256", "--partition=fast", "--cpus-per-task=1", "--mem=4GB"):
+        assert f"#SBATCH {line}\n" in script
+    assert script.count("--array") == 1
+    expected = {name: timeless(record) for name, record in records(here).items()}
+    assert {name: timeless(record) for name, record in records(tmp_path / "out").items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["hydra/launcher=submitit_slurm"], 'Could not detect "srun"'),
+        (["hydra/launcher=submitit_local", "+hydra.launcher.partition=x"], "partition"),
+        (["hydra/launcher=ray", "hydra.launcher.address=127.0.0.1:1"], "address is 127.0.0.1:1"),
+        (["hydra/launcher=ray", "hydra.launcher.workers=0"], "workers is 0, must be"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_told_in_one_line(
+    tmp_path: Path, overrides: list[str], says: str
+) -> None:
+    code, said = outcome(sweep(tmp_path, *overrides))
+    assert code == 2
+    assert says in said
+    assert len(said.strip().splitlines()) == 1
+    assert not records(tmp_path)
