@@ -21,7 +21,7 @@ from training.errors import UserError
 from training.files import file_hash, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = ("models.", "tracks.", "training.")
+CODE = ("models.", "tracks.")
 
 
 def sha256(*tensors: Tensor) -> str:
@@ -62,13 +62,12 @@ def init_hashes(start: Network) -> dict[str, str]:
 def code_hashes(track: Track, network: Network) -> dict[str, str]:
     """Of every project file that the run is made of, by its path from the root.
 
-    Those of the training loop, and those in which the track, the network and its modules are
+    `train.py`, all of `training/`, and those in which the track, the network and its modules are
     defined, with whatever of the project these import: not what else this process has imported
     for other runs.
     """
     waiting = {cls.__module__ for each in (track, *network.modules()) for cls in type(each).__mro__}
-    waiting |= {name for name in sys.modules if name.startswith("training.")}
-    paths = {ROOT / "train.py"}
+    paths = {ROOT / "train.py", *(ROOT / "training").glob("*.py")}
     seen: set[str] = set()
     while waiting - seen:
         name = (waiting - seen).pop()

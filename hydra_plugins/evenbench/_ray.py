@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import socket
 from collections.abc import Collection
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told
@@ -34,13 +36,18 @@ class Ray:
         os.environ.update(environment())  # which a cluster that begins here inherits
         interrupt = signal.getsignal(signal.SIGTERM)
         try:
+            if address and ":" in address and "//" not in address:
+                host, _, port = address.rpartition(":")
+                socket.create_connection(
+                    (host, int(port)), timeout=10
+                ).close()  # Ray tries on and on
             ray.init(
                 address=address,
                 include_dashboard=False,
                 log_to_driver=False,
-                logging_level="WARNING",
+                logging_level=logging.WARNING,
             )
-        except (ConnectionError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise UserError(f"hydra.launcher.address is {address}: {error}") from None
         signal.signal(signal.SIGTERM, interrupt)  # Ray has put its own in the place
         self.slots = slots or max(1, int(ray.cluster_resources()["CPU"] // threads))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import submitit
+from submitit.core.utils import FailedSubmissionError
 
 from hydra_plugins.evenbench._work import Task, environment, work_elsewhere
 from training.errors import UserError
@@ -39,12 +40,19 @@ class Submitit:
         try:
             self.executor = submitit.AutoExecutor(folder / "%j", cluster=cluster)
             self.executor.update_parameters(**given)
-        except (RuntimeError, ValueError, NameError) as error:
+        except (RuntimeError, ValueError, NameError, AssertionError) as error:
             raise UserError(f"hydra/launcher=submitit_{cluster}: {error}") from None
 
     def start(self, tasks: list[Task]) -> list[Job]:
-        with self.executor.batch():
-            return [self.executor.submit(work_elsewhere, task) for task in tasks]
+        """Raises UserError where the cluster refuses them."""
+        try:
+            with self.executor.batch():
+                return [self.executor.submit(work_elsewhere, task) for task in tasks]
+        except FailedSubmissionError as error:  # at the end of the batch
+            raise UserError(
+                f"jobs with {self.executor.parameters} are not taken: {error}; "
+                f"see the keys of hydra.launcher"
+            ) from None
 
     def wait(self, jobs: Collection[Job], seconds: float | None) -> list[Job]:
         deadline = time.monotonic() + (math.inf if seconds is None else seconds)

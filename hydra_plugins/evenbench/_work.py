@@ -78,6 +78,8 @@ def work(task: Task) -> None:
 
 def work_elsewhere(task: Task) -> int:
     """The same in a cluster's process, which lives on: the run's exit status."""
+    streams = (sys.stdout, sys.stderr)
+    before = [os.dup(stream.fileno()) for stream in streams]
     try:
         work(task)
     except SystemExit as end:
@@ -88,4 +90,8 @@ def work_elsewhere(task: Task) -> int:
     except BaseException:  # as the interpreter does at the end of a process
         traceback.print_exc()
         return 1
+    finally:  # what follows is the cluster's to say
+        for stream, descriptor in zip(streams, before, strict=True):
+            stream.flush()
+            os.dup2(descriptor, stream.fileno())
     return 0
