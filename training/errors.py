@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import sys
@@ -44,7 +45,7 @@ def one_line_errors() -> Iterator[None]:
     except (UserError, HydraException, OmegaConfBaseException, YAMLError) as error:
         _tell(error)
     except (ValueError, OSError) as error:  # while composing: of Hydra's own, or a folder's
-        if _started:
+        if _started and not _is_full(error):
             raise
         _tell(error)
     except KeyboardInterrupt:
@@ -59,8 +60,14 @@ def _tell(error: Exception) -> NoReturn:
     raise SystemExit(2) from None
 
 
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def readable(error: Exception) -> str:
     """An error's message in one line; where Hydra only says `struct`, what that means."""
+    if _is_full(error):
+        return "the disk is full: make room, and give the command again; what had finished is kept"
     text = " ".join(str(error).split())
     if isinstance(error, OverrideParseException):
         return f"{error.override} is no override: {text} (quote what the shell would take)"

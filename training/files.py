@@ -6,18 +6,31 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from uuid import uuid4
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write what is to lie at `path`: there at the end, and not at all before."""
+    partial = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with open(partial, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically (temporary file, fsync, rename); what is not finite becomes null."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(partial, "w") as file:
-        json.dump(finite(value), file, indent=1, allow_nan=False)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    """Write JSON, whole or not at all; what is not finite becomes null."""
+    with whole(path) as file:
+        file.write(json.dumps(finite(value), indent=1, allow_nan=False).encode())
 
 
 def file_hash(path: Path) -> str:

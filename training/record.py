@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import platform
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from torch import Tensor
 from models.network import Network, mechanism_parameters
 from tracks.track import Track
 from training.errors import UserError
-from training.files import file_hash, write_json
+from training.files import file_hash, whole, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("models.", "tracks.")
@@ -114,7 +115,7 @@ def write(
     artifacts: dict[str, Tensor],
     weights: dict[str, Tensor] | None,
 ) -> None:
-    """Write the run's files, `result.json` last and atomically: its presence means finished.
+    """Write the run's files, each whole or not at all, `result.json` last: then it is finished.
 
     Args:
         history: a row per validation.
@@ -122,14 +123,19 @@ def write(
         artifacts: small arrays for figures.
         weights: the trained network's, None where they are not wanted.
     """
-    with open(directory / "history.csv", "w", newline="") as file:
-        table = csv.DictWriter(file, ["epoch", "train_loss", "validation", "seconds"])
+    with whole(directory / "history.csv") as file:
+        text = io.TextIOWrapper(file, newline="", write_through=True)
+        table = csv.DictWriter(text, ["epoch", "train_loss", "validation", "seconds"])
         table.writeheader()
         table.writerows(history)
+        text.detach()
     if examples is not None:
-        np.savez(directory / "examples.npz", test=examples.numpy())
+        with whole(directory / "examples.npz") as file:
+            np.savez(file, test=examples.numpy())
     arrays: dict[str, Any] = {name: value.cpu().numpy() for name, value in artifacts.items()}
-    np.savez(directory / "artifacts.npz", **arrays)
+    with whole(directory / "artifacts.npz") as file:
+        np.savez(file, **arrays)
     if weights is not None:
-        torch.save(weights, directory / "weights.pt")
+        with whole(directory / "weights.pt") as file:
+            torch.save(weights, file)
     write_json(directory / "result.json", record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,74 @@ def test_code_that_changes_under_way_stops_the_sweep(again: Path) -> None:
     assert "models/exp_mixture.py changed under way" in said
     assert 1 <= len(written(again / "edited")) < 8
     assert os.path.exists(again / "edited" / "plan.json")
+
+
+def test_an_interrupt_while_planning_is_told_in_one_line(project: Path) -> None:
+    command = [sys.executable, "train.py", "-m", "seed=range(40)", "hydra.sweep.dir=early"]
+    with subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE, text=True) as process:
+        while not (project / "early" / ".lock").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.strip() == "interrupted; what had finished is kept"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 3 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(disk)]
+    mounted = sys.platform == "linux" and subprocess.run(command, check=False).returncode == 0
+    if not mounted:
+        pytest.skip("only root may mount a small disk")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_stops_the_sweep_and_loses_nothing(project: Path, small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(1_500_000))
+    command = ("-m", "seed=range(40)", *SMALL, "save_weights=true", f"hydra.sweep.dir={small_disk}")
+    done = train(project, *command)
+    assert done.returncode == 1
+    assert "takes no more: No space left on device; " in done.stderr
+    assert "Traceback" not in done.stderr
+    kept = written(small_disk)
+    assert 0 < len(kept) < 40
+    for name in kept:
+        assert json.loads((small_disk / name / "result.json").read_text())["status"] == "finished"
+
+    full = train(project, "seed=1", *SMALL, f"hydra.run.dir={small_disk}/one")
+    assert full.returncode == 2
+    assert full.stderr.startswith("error: the disk is full: make room")
+    assert len(full.stderr.splitlines()) == 1
+    ballast.unlink()
+    done = train(project, *command[:1], "seed=range(20)", *command[2:])
+    assert done.returncode == 2
+    assert "already holds another sweep, of 40 runs" in done.stderr
+    done = train(project, *command)
+    assert f"{len(kept)} of 40 runs are finished and kept" in done.stdout
+    assert kept.items() <= written(small_disk).items()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a pseudo-terminal")
+def test_on_a_terminal_there_is_one_bar(project: Path) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "train.py", "-m", *ARMS, "hydra.sweep.dir=seen"]
+    with subprocess.Popen(
+        command, cwd=project, stderr=theirs, env={**os.environ, "COLUMNS": "150", "TERM": "xterm"}
+    ):
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # which is how a terminal ends
+            while part := os.read(ours, 4096):
+                shown += part
+    os.close(ours)
+    last = shown.decode().split("runs")[-1]
+    assert "━" in last
+    assert "4/4" in last
+    assert "ETA" in last
+    assert "best validation so far: baseline on sequence" in last
+    assert "to go" not in shown.decode()
