@@ -1,9 +1,10 @@
 """What the bench costs beside a bare PyTorch loop: ratios, both sides measured in one run.
 
-    python benchmarks/overhead.py [step] [parts] [sweep] [--seeds 8]
+    python benchmarks/overhead.py [step] [parts] [launch] [sweep] [--seeds 8]
 
 step   one training step against the same step written bare
 parts  share of a run that goes into probes, costs and records
+launch 500 runs that do nothing, against Hydra's basic launcher
 sweep  the default 48-run sweep against one bare process per core, and against Hydra's basic
        launcher with one thread and with as many threads as there are cores
 """
@@ -149,6 +150,27 @@ def hydra_sweep(seeds: int, *overrides: str) -> None:
         )
 
 
+def launch(runs: int = 500) -> None:
+    """Wall time of whole commands over runs that only leave a record."""
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "benchmarks")))
+
+    def sweep(directory: str, *overrides: str) -> None:
+        command = [sys.executable, "benchmarks/noop.py", "-m", f"seed=range({runs})"]
+        subprocess.run(
+            [*command, f"hydra.sweep.dir={directory}", *overrides],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        ours = timed(lambda: sweep(one))
+        basic = timed(lambda: sweep(other, "hydra/launcher=basic", "hydra/sweeper=basic"))
+    print(f"launch  {runs} runs: {1000 * ours / runs:.0f} ms each, all that is around them")
+    print(f"        / Hydra's basic launcher                     {ours / basic:.3f}   ≤ 0.6")
+
+
 def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
@@ -250,12 +272,13 @@ def parts(repeats: int = 5) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["step", "parts", "sweep"])
+    parser.add_argument("what", nargs="*", default=["step", "parts", "launch", "sweep"])
     parser.add_argument("--seeds", type=int, default=8, help="seeds of the sweep")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for name in arguments.what:
-        {"step": step, "parts": parts, "sweep": lambda: sweep(arguments.seeds)}[name]()
+        parts_of_it = {"step": step, "parts": parts, "launch": launch}
+        parts_of_it.get(name, lambda: sweep(arguments.seeds))()
 
 
 if __name__ == "__main__":

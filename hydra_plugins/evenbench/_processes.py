@@ -71,7 +71,11 @@ def start(target: Callable[..., None], arguments: tuple[Any, ...]) -> ForkServer
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        process.start()
+        try:
+            process.start()
+        except (EOFError, ConnectionError):  # the server was killed meanwhile
+            process = context.Process(target=_child, args=(target, arguments), daemon=True)
+            process.start()  # which starts another
     finally:
         sys.modules["__main__"] = main
     return process
