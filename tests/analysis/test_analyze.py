@@ -244,3 +244,24 @@ def test_a_record_with_an_impossible_cost_hides_no_other(tmp_path, field, value)
     report = json.loads((tmp_path / "report" / "report.json").read_text())
     [audit] = [a for a in report["bench_report"]["audits"] if a["code"] == "unreadable_record"]
     assert f"cost.{field}" in audit["message"]
+
+
+@pytest.mark.parametrize("by", ["seed", "variant", "lr"])
+def test_a_sweep_split_over_machines_gives_the_same_report(tmp_path, monkeypatch, by):
+    monkeypatch.chdir(tmp_path)
+    records = grid(variants=("baseline", "idea", "other"))
+    write_sweep(tmp_path / "whole", records, examples=False)
+    parts = {}
+    for run in records:
+        parts.setdefault(run["hyper"]["lr"] if by == "lr" else run[by], []).append(run)
+    names = [f"machine-{i}" for i in range(len(parts))]
+    for name, part in zip(reversed(names), parts.values(), strict=True):
+        write_sweep(tmp_path / name, part, examples=False)
+    assert len(names) >= 3
+    reports = []
+    for sweeps in (["whole"], names):
+        assert analyze.main([*sweeps, "--out", "judged"]) == 0
+        report = (tmp_path / "judged/report.json").read_text()
+        reports.append(report.replace(" ".join(sweeps), "SWEEPS"))
+    assert reports[0] == reports[1]
+    assert len(json.loads(reports[0])["comparisons"]) == 2
