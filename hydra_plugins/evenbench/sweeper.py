@@ -49,13 +49,12 @@ class PlannedSweeper(BasicSweeper):
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
         """Compose and check every run of the sweep, write its plan, leave out what is finished."""
-        from hydra_plugins.evenbench import _plan
+        from hydra_plugins.evenbench import _compose, _plan
 
         assert self.config is not None
         assert self.hydra_context is not None
         assert isinstance(batch, list)
-        loader = self.hydra_context.config_loader
-        configs = [loader.load_sweep_config(self.config, list(o)) for o in batch]
+        configs = _compose.compose(self.hydra_context.config_loader, self.config, batch)
         left, code = _plan.plan(configs, batch, Path(self.config.hydra.sweep.dir))
         batch[:] = [batch[i] for i in left]  # for whatever launcher follows
         # Our own need not compose them a second time; others do not look here.
