@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -55,7 +56,7 @@ class PlannedRun(Part):
     seed: int
     hyper: dict[str, float]
 
-    @property
+    @cached_property
     def identity(self) -> Identity:
         """What makes two runs one: track, variant, seed and hyper."""
         return self.track, self.variant, self.seed, tuple(sorted(self.hyper.items()))
@@ -252,8 +253,8 @@ class Run:
         return self._score("test")
 
     def _score(self, split: Literal["validation", "test"]) -> float:
-        secondary = self.record.secondary
-        scores = secondary.get(self.judged_by.name) if self.judged_by else self.record.scores
+        record, by = self.record, self.judged_by
+        scores = record.secondary.get(by.name) if by else record.scores
         score: float | None = getattr(scores, split, None)
         return float("nan") if self.diverged or score is None else score
 
