@@ -2,7 +2,7 @@
 # make test    lint, types and tests; about 7 minutes on 2 cores
 # make check   that, and the slow tests
 # make results the README's tables, from the reports in results/
-# make bench   speed and overhead, as ratios (half an hour on 2 cores), and the calibration
+# make bench   speed and overhead, as ratios (half an hour on 2 cores), the calibration, the scale
 PYTHON ?= python3
 bin := .venv/bin
 
@@ -26,6 +26,7 @@ results: .venv/installed
 bench: .venv/installed
 	$(bin)/python benchmarks/overhead.py
 	$(bin)/python benchmarks/calibration.py
+	$(bin)/python benchmarks/scale.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -19,7 +19,6 @@ from pathlib import Path
 from analysis.arguments import parse
 from analysis.errors import AnalysisError
 from analysis.gather import gather, newest_sweep
-from analysis.select import group
 from analysis.text import printable
 
 SWEEPS = Path("multirun")  # where `train.py -m` leaves them
@@ -39,6 +38,7 @@ def analyze(arguments: Sequence[str]) -> int:
     from analysis import planning, report, terminal  # these take a while to import
     from analysis.compare import compare, match
     from analysis.rules import agreed, judged_by
+    from analysis.select import group
     from analysis.verdict import judge
 
     found.runs = judged_by(found.runs, asked.metric)

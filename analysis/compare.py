@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis import statistics
 from analysis.errors import AnalysisError
@@ -14,6 +16,9 @@ from analysis.gather import Gathered
 from analysis.record import Identity, Metric, PlannedRun, Run, Unreadable, read_examples
 from analysis.rules import Rules
 from analysis.select import Arm, Selection, select
+
+Losses = NDArray[np.floating]
+Examples = tuple[Losses | None, list[str]]  # and what could not be read
 
 
 @dataclass(frozen=True)
@@ -159,8 +164,11 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
 
     sizes = Counter(map(family, (idea.track for _, idea in matched.pairs)))
     sizes += Counter(map(family, matched.absent_ideas))
-    comparisons = []
+    comparisons: list[Comparison] = []
+    of_baseline: dict[Path, Examples] = {}  # a baseline's examples are read once for all ideas
     for arms in matched.pairs:
+        if comparisons and comparisons[-1].baseline.arm is not arms[0]:
+            of_baseline.clear()
         baseline, idea = pair_up(*arms, rules)
         track, metric, size = idea.arm.track, arms[0].runs[0].metric, sizes[family(arms[1].track)]
         due = {
@@ -169,7 +177,7 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
             for identity, run in planned.get((track, arm.variant), {}).items()
         }
         unplanned = [r for arm in arms for r in arm.runs if r.record.identity not in due]
-        ulps, problems = _ulps_apart(baseline, idea)
+        ulps, problems = _ulps_apart(baseline, idea, of_baseline)
         effect = measure(baseline.scores, idea.scores, metric.direction, rules, size)
         if effect.delta_mean is not None:
             aware = _selection_aware_p(baseline, idea, metric.direction, rules)
@@ -285,25 +293,36 @@ def _selection_aware_p(
     return statistics.selection_aware_p(arms[0], arms[1], direction)
 
 
-def _ulps_apart(baseline: Side, idea: Side) -> tuple[float | None, list[str]]:
+def _ulps_apart(
+    baseline: Side, idea: Side, of_baseline: dict[Path, Examples]
+) -> tuple[float | None, list[str]]:
     """Largest difference over all pairs, and what could not be read.
 
     Over the per-example test losses where both runs of a pair kept them, else over the test
     scores; None where there is no pair, or one diverged.
+
+    Args:
+        of_baseline: the examples of the baseline's runs by folder, as far as they were read;
+            others are added.
     """
-    apart, problems = [], []
+    ones, others, problems = list[Losses](), list[Losses](), list[str]()
     for pair in zip(baseline.paired, idea.paired, strict=True):
-        kept = []
-        for run in pair:
-            try:
-                kept.append(read_examples(run))
-            except Unreadable as error:
-                problems.append(f"{run.folder / 'examples.npz'}: {error}")
-                kept.append(None)
+        if pair[0].folder not in of_baseline:
+            of_baseline[pair[0].folder] = _examples(pair[0])
+        (one, wrong), (other, too) = of_baseline[pair[0].folder], _examples(pair[1])
+        problems += [*wrong, *too]
         if any(run.diverged for run in pair):
             return None, problems
-        if kept[0] is None or kept[1] is None or kept[0].shape != kept[1].shape:
-            apart.append(statistics.ulps_apart(pair[0].test, pair[1].test))
-        else:
-            apart.append(statistics.ulps_apart(kept[0], kept[1]))
-    return max(apart, default=None), problems
+        if one is None or other is None or one.shape != other.shape:
+            one, other = np.array(pair[0].test), np.array(pair[1].test)
+        ones.append(one.ravel())
+        others.append(other.ravel())
+    apart = statistics.ulps_apart(np.concatenate(ones), np.concatenate(others)) if ones else None
+    return apart, problems
+
+
+def _examples(run: Run) -> Examples:
+    try:
+        return read_examples(run), []
+    except Unreadable as error:
+        return None, [f"{run.folder / 'examples.npz'}: {error}"]

@@ -15,6 +15,7 @@ from analysis.record import Plan, PlannedRun, Record, Run, Unreadable, read_plan
 Read = TypeVar("Read", Plan, Record)
 
 SUPERSEDED = "superseded"  # beside a plan: the records of runs that were done anew
+HYDRA = ".hydra"  # in every run's folder: what it was composed of
 RECORD, PLAN = "result.json", "plan.json"
 
 
@@ -67,7 +68,8 @@ def gather(paths: Sequence[Path]) -> Gathered:
     """
     found = Gathered()
 
-    def attempt(read: Callable[[Path], Read], path: Path) -> Read | None:
+    def attempt(read: Callable[[str], Read], folder: str, name: str) -> Read | None:
+        path = os.path.join(folder, name)
         try:
             return read(path)
         except Unreadable as error:
@@ -75,12 +77,11 @@ def gather(paths: Sequence[Path]) -> Gathered:
             return None
 
     for root in outermost(paths):
-        for name, _, files in _walk(root, found.unreadable):
-            folder = Path(name)
-            if PLAN in files and (plan := attempt(read_plan, folder / PLAN)):
+        for folder, _, files in _walk(root, found.unreadable):
+            if PLAN in files and (plan := attempt(read_plan, folder, PLAN)):
                 found.planned += plan.runs
-            if RECORD in files and (record := attempt(read_record, folder / RECORD)):
-                found.runs.append(Run(record, folder))
+            if RECORD in files and (record := attempt(read_record, folder, RECORD)):
+                found.runs.append(Run(record, Path(folder)))
     if not found.runs:
         raise AnalysisError(_nothing_found(paths, found))
     return found
@@ -102,7 +103,8 @@ def _walk(root: Path, unreadable: list[str]) -> Iterator[tuple[str, list[str], l
         unreadable.append(f"{error.filename}: {error.strerror}")
 
     for folder, below, files in os.walk(root, onerror=cannot_list):
-        below[:] = sorted(name for name in below if PLAN not in files or name != SUPERSEDED)
+        skipped = (HYDRA, SUPERSEDED) if PLAN in files else (HYDRA,)
+        below[:] = sorted(name for name in below if name not in skipped)
         yield folder, below, files
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import math
 import operator
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -54,7 +56,7 @@ class PlannedRun(Part):
     seed: int
     hyper: dict[str, float]
 
-    @property
+    @cached_property
     def identity(self) -> Identity:
         """What makes two runs one: track, variant, seed and hyper."""
         return self.track, self.variant, self.seed, tuple(sorted(self.hyper.items()))
@@ -159,7 +161,7 @@ class Signature(Part):
     @property
     def holds(self) -> bool:
         """Whether every criterion does: judged here, from the record's own prediction."""
-        return bool(self.criteria) and not self.refuted
+        return bool(self.criteria) and all(map(self._stands, self.criteria))
 
     @property
     def refuted(self) -> list[str]:
@@ -170,8 +172,11 @@ class Signature(Part):
             else f"{each.metric} = {number(self.observed.get(each.metric))}, "
             f"not {each.op} {each.value:g}"
             for each in self.criteria
-            if each.metric in self.by_construction or not each.holds(self.observed)
+            if not self._stands(each)
         ]
+
+    def _stands(self, criterion: Criterion) -> bool:
+        return criterion.metric not in self.by_construction and criterion.holds(self.observed)
 
 
 class ConfigHashes(Part):
@@ -248,13 +253,13 @@ class Run:
         return self._score("test")
 
     def _score(self, split: Literal["validation", "test"]) -> float:
-        secondary = self.record.secondary
-        scores = secondary.get(self.judged_by.name) if self.judged_by else self.record.scores
+        record, by = self.record, self.judged_by
+        scores = record.secondary.get(by.name) if by else record.scores
         score: float | None = getattr(scores, split, None)
         return float("nan") if self.diverged or score is None else score
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: str) -> Record:
     """Read and validate a `result.json`.
 
     Raises:
@@ -263,7 +268,7 @@ def read_record(path: Path) -> Record:
     return _read(Record, path)
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: str) -> Plan:
     """Read and validate a `plan.json`; raises `Unreadable` as `read_record` does."""
     return _read(Plan, path)
 
@@ -275,8 +280,8 @@ def read_examples(run: Run) -> NDArray[np.float32] | None:
         Unreadable: the file is damaged, holds objects (which would need unpickling), or its losses
             are not finite numbers whose mean is the run's test score.
     """
-    path = run.folder / "examples.npz"
-    if not path.exists():
+    path = os.path.join(run.folder, "examples.npz")
+    if not os.path.exists(path):
         return None
     try:
         with ZipFile(_regular(path)) as archive, archive.open("test.npy") as file:
@@ -291,18 +296,19 @@ def read_examples(run: Run) -> NDArray[np.float32] | None:
     return losses
 
 
-def _read(model: type[Model], path: Path) -> Model:
+def _read(model: type[Model], path: str) -> Model:
     try:
-        return model.model_validate_json(_regular(path).read_bytes())
+        with open(_regular(path), "rb", buffering=0) as file:
+            return model.model_validate_json(file.read())
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error
     except ValidationError as error:
         raise Unreadable(first_error(error)) from error
 
 
-def _regular(path: Path) -> Path:
+def _regular(path: str) -> str:
     """The path, if a regular file is there: a pipe or a device would be read for ever."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise OSError(errno.EINVAL, "not a regular file")
     return path
 

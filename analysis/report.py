@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from pydantic_core import to_json
 
 from analysis import prose
 from analysis.compare import Side
@@ -38,12 +40,12 @@ def write(report: Json, folder: Path) -> Path:
     Raises:
         AnalysisError: the folder cannot be written.
     """
-    text = json.dumps(_finite(report), indent=2, allow_nan=False) + "\n"
+    text = to_json(report, indent=2, inf_nan_mode="null") + b"\n"
     path, draft = folder / NAME, folder / f".{NAME}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            draft.write_text(text, encoding="utf-8")
+            draft.write_bytes(text)
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
@@ -190,8 +192,8 @@ def _entry(candidate: Candidate) -> Json:
     """One configuration; its means are over the seeds that selection compared."""
     return {
         "cfg": candidate.config,
-        "mean": mean_std(candidate.test)[0],
-        "validation_mean": mean_std(candidate.validation)[0],
+        "mean": mean_of(candidate.test),
+        "validation_mean": mean_of(candidate.validation),
         "per_seed": list(candidate.test),
         "n": len(candidate.test),
         "n_runs": len(candidate.runs),
@@ -232,13 +234,6 @@ def secondary(run: Run, name: str, split: str) -> float | None:
 
 def mean_of(values: Iterable[float | None]) -> float | None:
     """Mean of all values; None if one of them is missing, or there are none."""
-    return mean_std([math.nan if value is None else value for value in values])[0]
-
-
-def _finite(value: Any) -> Any:
-    """`value` with null for every number that JSON cannot hold."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    known = np.array(list(values), dtype=np.float64)  # None becomes NaN
+    mean = float(known.mean()) if known.size else math.nan
+    return mean if math.isfinite(mean) else None

@@ -23,9 +23,10 @@ class Rules:
 
     def changed(self, declared: Declared | None) -> dict[str, str]:
         """What differs from what a run declared, or from the defaults: key → in words."""
-        then = {key: getattr(Rules(), key) for key in Declared.model_fields}
-        if declared is not None:
-            then = declared.model_dump() | {"tuning_seeds": frozenset(declared.tuning_seeds)}
+        if declared is None:
+            then = {key: getattr(Rules(), key) for key in Declared.model_fields}
+        else:
+            then = vars(declared) | {"tuning_seeds": frozenset(declared.tuning_seeds)}
         now, declares = vars(self), declared is not None
         return {
             key: f"{key} is {_words(now[key])}, was "

@@ -23,6 +23,7 @@ from analysis.statistics import POWER, mean_std
 from analysis.text import NONE, duration, hyper_text, interval, number, printable, seed_list, some
 from analysis.verdict import Judged
 
+MOST = 20  # comparisons that are shown in full: nobody reads more, and they take a while
 SEVERITY_STYLE = {"void": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -47,16 +48,19 @@ def only(judged: Sequence[Judged], name: str | None) -> list[Judged]:
 def show(judged: Sequence[Judged], absent: Iterable[str], hidden: int) -> None:
     """Print every comparison, track by track: the arms, the numbers, the audits.
 
-    `hidden`: how many more there are in the family.
+    Of more than `MOST`, one line each. `hidden`: how many more there are in the family.
     """
     console = Console(highlight=False)
-    for _, found in groupby(judged, key=lambda each: each.comparison.track):
+    in_full = judged if len(judged) <= MOST else ()
+    for _, found in groupby(in_full, key=lambda each: each.comparison.track):
         comparisons = list(found)
         _show_track(console, comparisons)
         for each in comparisons:
             _show_comparison(console, each, titled=len(comparisons) > 1)
     if len(judged) > 1:
         console.print(_summary(judged))
+    if not in_full:
+        console.print(plain("Arms, numbers and audits are in the report; --only NAME shows them."))
     if hidden:
         console.print(plain(f"{hidden} more comparisons are in the report and in the families."))
     for sentence in absent:

@@ -63,4 +63,6 @@ def some(things: Iterable[str]) -> str:
 
 def printable(text: str) -> str:
     """`text` on one line, without characters that could steer a terminal: files can hold any."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

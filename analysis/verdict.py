@@ -147,10 +147,13 @@ def conclude(cases: Sequence[Case]) -> list[dict[str, Any]]:
     A void case, and a comparison of the family that left no case, keep their place with p = 1.
     """
 
+    families: dict[Hashable, list[int]] = {}
+    for i, case in enumerate(cases):
+        families.setdefault(case.family, []).append(i)
+
     def corrected(p_values: Sequence[float | None]) -> list[float | None]:
         adjusted: list[float | None] = [None] * len(cases)
-        for family in {case.family for case in cases}:
-            members = [i for i, case in enumerate(cases) if case.family == family]
+        for members in families.values():
             absent = cases[members[0]].family_size - len(members)
             of_family = holm([*(p_values[i] for i in members), *[None] * absent])
             for i, p in zip(members, of_family, strict=False):

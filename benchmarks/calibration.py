@@ -18,7 +18,6 @@ Every row has its own random stream; only rows that compare procedures on the sa
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import math
 import sys
@@ -132,9 +131,7 @@ def family_wise(ideas: int, simulations: int, seed: int) -> Iterator[Row]:
     scores = numpy_stream(seed, what, str(ideas)).normal(size=(simulations, 1 + ideas, n))
     p_values = [[statistics.sign_flip_p(d) for d in each] for each in scores[:, 1:] - scores[:, :1]]
 
-    gc.freeze()  # statsmodels collects garbage in every call: not among all that is imported
     adjusted = [statistics.holm(each) for each in p_values]
-    gc.unfreeze()
     found = [any(p is not None and p <= ALPHA for p in each) for each in adjusted]
     yield row(what, n, f"{ideas} ideas, Holm", found, f"≤ {ALPHA}")
     unadjusted = [min(each) <= ALPHA for each in p_values]

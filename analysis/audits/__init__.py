@@ -6,9 +6,12 @@ the order in which they are shown. A new audit is a new function in that list.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from analysis.audits import budget, evidence, likeness, mechanism, runs
 from analysis.audits.audit import Audit, Check
 from analysis.compare import Comparison
+from analysis.text import printable
 
 AUDITS: tuple[Check, ...] = (
     runs.no_shared_seed,
@@ -47,5 +50,9 @@ AUDITS: tuple[Check, ...] = (
 
 def audit(comparison: Comparison) -> list[Audit]:
     """Everything that is wrong with a comparison, gravest first."""
-    raised = [found for check in AUDITS for found in check(comparison)]
+    raised = [
+        replace(found, message=printable(found.message))  # it may name folders
+        for check in AUDITS
+        for found in check(comparison)
+    ]
     return sorted(raised, key=lambda found: ("void", "warning", "note").index(found.severity))

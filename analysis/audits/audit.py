@@ -41,10 +41,15 @@ def several(
 ) -> dict[str, list[object]]:
     """The keys to which the runs' tables hold more than one value, and these values."""
     found: dict[str, list[object]] = {}
+    last: Mapping[str, object] = {}
     for side in comparison.sides:
         for run in side.arm.runs:
-            for key, value in table(run).items():
+            this = table(run)
+            if this == last:
+                continue  # as nearly always
+            for key, value in this.items():
                 values = found.setdefault(key, [])
                 if value not in values:
                     values.append(value)
+            last = this
     return {key: values for key, values in sorted(found.items()) if len(values) > 1}

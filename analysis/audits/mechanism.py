@@ -50,18 +50,18 @@ def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
 def idle_mechanism(comparison: Comparison) -> Iterator[Audit]:
     """Taking the mechanism out changes no model's score."""
     for side in comparison.sides:
-        moved = [
-            ulps_apart(score, score + ablation)
+        probed = [
+            (score, score + ablation)
             for run in side.selected.values()
             if (ablation := run.record.probes.ablation) is not None
             and (score := run.record.scores.test) is not None
         ]
-        if moved and max(moved) <= INERT_ULPS:
+        if probed and (moved := ulps_apart(*zip(*probed, strict=True))) <= INERT_ULPS:
             yield Audit(
                 "idle_mechanism",
                 "warning",
                 f"Neutralising the mechanism of {side.name} moves the test score by at most "
-                f"{number(max(moved))} float32 ulps in all of {len(moved)} models.",
+                f"{number(moved)} float32 ulps in all of {len(probed)} models.",
                 "Check that neutral() takes it out, that it is not frozen at no effect, and that "
                 "it acts on what is scored.",
             )
@@ -103,8 +103,9 @@ def prediction_edited(comparison: Comparison) -> Iterator[Audit]:
             )
 
 
-def _predicted(run: Run) -> str | None:
+def _predicted(run: Run) -> object:
     signature = run.record.signature
     if signature is None:
         return None
-    return signature.model_dump_json(include={"prediction", "criteria"})
+    criteria = tuple((each.metric, each.op, each.value) for each in signature.criteria)
+    return signature.prediction, criteria

@@ -617,7 +617,7 @@ def test_written_whole_or_not_at_all(tmp_path):
     path = write(report, tmp_path / "out")
     assert json.loads(path.read_text())["confidence"] is None
     before = path.read_text()
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="unknown type"):
         write({"unwritable": object()}, tmp_path / "out")
     assert path.read_text() == before
     assert [each.name for each in path.parent.iterdir()] == ["report.json"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 from analysis import statistics
@@ -154,6 +155,10 @@ def test_probability_of_improvement():
     assert share == 6.5 / 8
     assert low == exactly(stats.beta.ppf(0.025, 6, 2))  # Clopper & Pearson, over 7 seeds
     assert high == exactly(stats.beta.ppf(0.975, 7, 1))
+    for wins in range(9):
+        interval = stats.binomtest(wins, 8).proportion_ci(method="exact")
+        found = statistics.probability_of_improvement(statistics.Counts(wins, 0, 8 - wins))
+        assert found == (wins / 8, pytest.approx(tuple(interval), rel=1e-9))
     assert statistics.probability_of_improvement(statistics.Counts(0, 8, 0)) == (0.5, None)
     assert statistics.probability_of_improvement(statistics.Counts(0, 0, 0)) == (None, None)
 
@@ -185,6 +190,12 @@ def test_no_effect_is_detected_in_one_pair():
     assert statistics.detectable_dz(1, 0.05) is None
 
 
+@pytest.mark.parametrize("size", [1, 2, 20, 300])
+def test_holm_as_statsmodels_has_it(size):
+    p = np.random.default_rng(size).uniform(size=size).round(2) ** 4  # with ties
+    assert statistics.holm(p.tolist()) == multipletests(p, method="holm")[1].tolist()
+
+
 def test_void_keeps_its_place_in_the_family():
     assert statistics.holm([0.01, None, 0.04]) == [exactly(0.03), None, exactly(0.08)]
     assert statistics.holm([None]) == [None]
@@ -211,6 +222,15 @@ def test_sign_flip_enumerates_every_flip(pairs):
         ]
         expected = Fraction(sum(s >= abs(int(tenths.sum())) for s in sums), len(sums))
         assert statistics.sign_flip_p(tenths / 10) == float(expected)
+
+
+@pytest.mark.parametrize("pairs", [2, 8, 11])
+def test_every_flip_as_scipy_enumerates_them(pairs):
+    d = np.random.default_rng(pairs).normal(0.5, 1, pairs)
+    test = stats.permutation_test(
+        (d,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True
+    )
+    assert statistics.sign_flip_p(d) == test.pvalue
 
 
 def test_sign_flip_is_exact_at_twenty_pairs_and_drawn_above():
