@@ -57,7 +57,7 @@ def run(cfg: DictConfig) -> None:
             "cost": cost(network, track, config.training.batch_size)
             | {"train_seconds": history.seconds},
             "hashes": hashes,
-            "environment": record.environment(track.train.inputs.device),
+            "environment": record.environment(config, track.train.inputs.device),
             "overrides": list(context.overrides.task),
         },
         history=history.rows,

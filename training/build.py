@@ -21,6 +21,7 @@ from training.config import ALLOWED_TARGETS, Config, Node
 from training.errors import UserError, no_such
 from training.probes import check_criteria
 from training.seeding import numpy_stream, torch_seed, torch_stream
+from training.step import check_machine
 
 OPTIMIZER_GIVEN = frozenset({"params", "lr", "weight_decay"})  # keys of their own in the YAML
 
@@ -37,11 +38,13 @@ def build(config: Config) -> tuple[Track, Network, Network, list[torch.optim.Opt
         raise UserError("device is cuda, but torch finds no CUDA device here: use cpu or auto")
     cuda = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
     device = torch.device("cuda" if cuda else "cpu")
+    check_machine(config, device)
     torch.set_num_threads(config.threads)
 
     torch.manual_seed(torch_seed(config.seed, "constructors"))  # for what `initialise` leaves alone
-    track = build_track(config).to(device)
+    track = build_track(config)
     network = build_network(config, track).to(device)
+    track = track.to(device)
     if config.variant.signature:
         check_criteria(config.variant.signature, network, track)
     optimizers = build_optimizers(config, network)

@@ -94,6 +94,8 @@ class Config(Section):
     training: Training
     device: Literal["auto", "cpu", "cuda"]
     threads: Count
+    compile: bool
+    precision: Literal["float32", "bfloat16"]
     save_weights: bool
     validations_per_epoch: Count
     log_steps: Annotated[int, Field(ge=0)]
@@ -179,15 +181,17 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 def config_hashes(cfg: DictConfig) -> dict[str, str]:
     """SHA-256 over what each group resolves to, the tunable keys' values left out.
 
-    Learning rates count as training's; what is predicted of a variant changes no run of it. Two
-    runs with equal hashes and equal hyper were set up alike, whatever their YAMLs are called.
+    Learning rates, compilation and precision count as training's; what is predicted of a variant
+    changes no run of it. Two runs with equal hashes and equal hyper were set up alike, whatever
+    their YAMLs are called.
     """
     masked = cfg.copy()
     OmegaConf.set_struct(masked, False)
     for key in cfg.tunable:
         OmegaConf.update(masked, key, f"tunable:{key}")
     task = resolved(masked)
-    task["training"] |= {key: task[key] for key in ("lr", "mechanism_lr_scale")}
+    beside = ("lr", "mechanism_lr_scale", "compile", "precision")
+    task["training"] |= {key: task[key] for key in beside}
     del task["variant"]["signature"]
     groups = ("track", "variant", "model", "optimizer", "training")
     return {group: digest(task[group]) for group in groups}

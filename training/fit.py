@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from tracks.track import Split, Track
 from training.config import Config, OptimizerConfig
 from training.seeding import torch_stream
+from training.step import batch_loss
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class History:
     rows: list[dict[str, float]] = field(default_factory=list)
     steps: int = 0
     examples: int = 0
-    seconds: float = 0.0  # in training steps alone
+    seconds: float = 0.0  # in training steps alone, compiling included
     diverged: bool = False
     validation: dict[str, Tensor] = field(default_factory=dict)  # the last one's scores, (n,) each
 
@@ -74,6 +75,7 @@ def fit(
         math.ceil(per_epoch * k / config.validations_per_epoch)
         for k in range(1, config.validations_per_epoch + 1)
     }
+    loss_of = batch_loss(network, track, config)
     history = History()
     network.train()
     since = time.perf_counter()
@@ -81,7 +83,7 @@ def fit(
 
     for epoch, permutation in enumerate(order):
         for i, batch in enumerate(permutation.split(config.training.batch_size), start=1):
-            loss = track.loss(network(track.train.inputs[batch]), track.train.targets[batch]).mean()
+            loss = loss_of(track.train.inputs[batch], track.train.targets[batch])
             losses.append(loss.item())
             if not math.isfinite(losses[-1]):
                 history.diverged = True

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from models.network import Network, mechanism_parameters
 from tracks.track import Track
+from training.config import Config
 from training.errors import UserError
 from training.files import file_hash, whole, write_json
 
@@ -82,8 +83,8 @@ def code_hashes(track: Track, network: Network) -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): file_hash(path) for path in sorted(paths)}
 
 
-def environment(device: torch.device) -> dict[str, Any]:
-    """Where the run ran. The commit is null outside a git checkout, or without git."""
+def environment(config: Config, device: torch.device) -> dict[str, Any]:
+    """Where and how the run ran. The commit is null outside a git checkout, or without git."""
     git = shutil.which("git")
     head = [git, "-C", str(ROOT), "rev-parse", "HEAD"] if git else ["true"]
     commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
@@ -94,6 +95,8 @@ def environment(device: torch.device) -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
+        "compiled": config.compile,
+        "precision": config.precision,
         "commit": commit or None,
     }
 

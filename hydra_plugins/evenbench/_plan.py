@@ -205,5 +205,6 @@ def _check(configs: list[Config], finished: dict[int, Config], connection: Conne
     for i, config in finished.items():
         track, _, start, _ = build(config)
         hashes[i] = record.hashes(track, start, batch_order(config, len(track.train)))
-        hashes[i] |= _environment({"environment": record.environment(track.train.inputs.device)})
+        today = record.environment(config, track.train.inputs.device)
+        hashes[i] |= _environment({"environment": today})
     return connection.send((None, code, hashes))

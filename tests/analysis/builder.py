@@ -93,7 +93,14 @@ def record(
             "order": f"order-{seed}",
             "init": {"embed.weight 64x1": f"embed-{seed}", "head.bias 8": f"head-{seed}"},
         },
-        "environment": {"python": "3.12", "torch": "2", "device": "cpu", "threads": 1},
+        "environment": {
+            "python": "3.12",
+            "torch": "2",
+            "device": "cpu",
+            "threads": 1,
+            "compiled": False,
+            "precision": "float32",
+        },
         "overrides": [f"variant={variant}", f"seed={seed}", f"lr={lr}"],
     }
 

@@ -55,6 +55,8 @@ MISTAKES = {  # override → what the one line must say
     "track.context=1": "track: context is 1",
     "track.periods=[8]": "track.periods",
     "device=cuda": "device is cuda, but torch finds no CUDA device",
+    "compile=maybe": "compile must be a valid boolean, found 'maybe'",
+    "precision=float16": "precision must be 'float32' or 'bfloat16', found 'float16'",
     "optimizer.algorithm.betas=[2,3]": "optimizer.algorithm: Invalid beta parameter",
     "variant.signature.criteria.0.metric=table_distance": "did you mean table_distance_from_start",
 }
@@ -132,6 +134,8 @@ def test_arms_that_resolve_alike_hash_alike_whatever_their_names(composed: Compo
         ("model.dim=32", {"model"}),
         ("optimizer=sgd", {"optimizer"}),
         ("training.epochs=3", {"training"}),
+        ("compile=true", {"training"}),
+        ("precision=bfloat16", {"training"}),
         ("lr=0.1", set()),  # tunable: part of who the run is, not of how it was set up
         ("gamma=2", set()),
         ("mechanism_lr_scale=3", set()),
