@@ -35,6 +35,6 @@ bench: .venv/installed
 	$(bin)/python -m pip install --quiet -r requirements.txt
 	touch $@
 
-.venv/installed-dev: requirements.txt requirements-dev.txt | .venv/bin/python
+.venv/installed-dev: requirements.txt requirements-cluster.txt requirements-dev.txt | .venv/bin/python
 	$(bin)/python -m pip install --quiet -r requirements-dev.txt
 	touch $@ .venv/installed
