@@ -1,12 +1,13 @@
 """What the bench costs beside a bare PyTorch loop: ratios, both sides measured in one run.
 
-    python benchmarks/overhead.py [step] [parts] [launch] [sweep] [--seeds 8]
+    python benchmarks/overhead.py [step] [parts] [compile] [launch] [sweep] [--seeds 8]
 
-step   one training step against the same step written bare
-parts  share of a run that goes into probes, costs and records
-launch 500 runs that do nothing, against Hydra's basic launcher
-sweep  the default 48-run sweep against one bare process per core, and against Hydra's basic
-       launcher with one thread and with as many threads as there are cores
+step     one training step against the same step written bare
+parts    share of a run that goes into probes, costs and records
+compile  one training step compiled against the same step eager
+launch   500 runs that do nothing, against Hydra's basic launcher
+sweep    the default 48-run sweep against one bare process per core, and against Hydra's basic
+         launcher with one thread and with as many threads as there are cores
 """
 
 from __future__ import annotations
@@ -232,6 +233,45 @@ def step(repeats: int = 15) -> None:
         )
 
 
+def compiled_step(repeats: int = 15) -> None:
+    """25 steps of each at a time, in turn, in processor time of one thread, after compilation."""
+    from training.build import build
+    from training.config import validated
+    from training.step import batch_loss
+
+    def prepared(*overrides: str) -> Callable[[], None]:
+        config = validated(composed(*overrides))
+        track, network, _, (optimizer,) = build(config)
+        loss_of = batch_loss(network, track, config)
+
+        def epoch() -> None:
+            for batch in torch.arange(800).split(32):
+                loss = loss_of(track.train.inputs[batch], track.train.targets[batch])
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+                optimizer.step()
+
+        return epoch
+
+    for variant in ("baseline", "idea", "tensor_mixer"):
+        eager = prepared(f"variant={variant}")
+        fast = prepared(f"variant={variant}", "compile=true")
+        first = timed(fast) - timed(eager)
+        ratios = []
+        for _ in range(repeats):
+            began = time.process_time()
+            fast()
+            middle = time.process_time()
+            eager()
+            ratios.append((middle - began) / (time.process_time() - middle))
+        print(
+            f"compile {variant:12} compiled / eager, median of {repeats}: "
+            f"{statistics.median(ratios):.3f}   ({min(ratios):.3f} … {max(ratios):.3f}); "
+            f"compiling, or reading what was compiled: {first:.1f} s"
+        )
+
+
 def parts(repeats: int = 5) -> None:
     """A whole run in this process; what is neither building, training nor scoring is overhead."""
     import train
@@ -272,13 +312,18 @@ def parts(repeats: int = 5) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["step", "parts", "launch", "sweep"])
+    parser.add_argument("what", nargs="*", default=["step", "parts", "compile", "launch", "sweep"])
     parser.add_argument("--seeds", type=int, default=8, help="seeds of the sweep")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for name in arguments.what:
-        parts_of_it = {"step": step, "parts": parts, "launch": launch}
-        parts_of_it.get(name, lambda: sweep(arguments.seeds))()
+        {
+            "step": step,
+            "parts": parts,
+            "compile": compiled_step,
+            "launch": launch,
+            "sweep": lambda: sweep(arguments.seeds),
+        }[name]()
 
 
 if __name__ == "__main__":
