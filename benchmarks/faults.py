@@ -1,6 +1,6 @@
 """Does a sweep survive? Random kills, a resume after each, and a count of what came of the runs.
 
-    python benchmarks/faults.py [--kills 200] [--seed 0] [--directory DIR]
+    python benchmarks/faults.py [--kills 200] [--seeds 8] [--seed 0] [--directory DIR]
 
 A small sweep is run undisturbed, then again and again with SIGKILL sent to one of its processes at
 a random moment: a run's (while it trains, or while it writes what it leaves), the sweep's own, or
@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = (
-    *("-m", "variant=baseline,idea", "seed=range(8)", "lr=0.003,0.006"),
+    *("-m", "variant=baseline,idea", "lr=0.003,0.006"),
     *("track.train=200", "track.validation=32", "track.test=32", "training.epochs=10"),
     *("model.dim=16", "model.heads=2"),
 )
@@ -34,9 +34,10 @@ TARGETS = ("training", "writing", "sweep", "server")
 PATIENCE = 60.0  # seconds to wait for a process of the wanted kind
 
 
-def start(directory: Path) -> subprocess.Popen[bytes]:
+def start(directory: Path, seeds: int) -> subprocess.Popen[bytes]:
     """The sweep's command, in a directory that may hold a part of it already."""
-    command = [sys.executable, "train.py", *RUNS, f"hydra.sweep.dir={directory}"]
+    command = [sys.executable, "train.py", *RUNS, f"seed=range({seeds})"]
+    command.append(f"hydra.sweep.dir={directory}")
     with open(directory.with_suffix(".log"), "ab") as log:
         return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
 
@@ -127,11 +128,11 @@ def torn(found: dict[str, bytes]) -> int:
     return count
 
 
-def disturb(kills: int, seed: int, home: Path) -> dict[str, int]:
+def disturb(kills: int, seeds: int, seed: int, home: Path) -> dict[str, int]:
     """Run sweeps below `home` until so many kills were sent; what came of their runs."""
     rng = random.Random(seed)
     whole = home / "undisturbed"
-    if start(whole).wait():
+    if start(whole, seeds).wait():
         raise SystemExit(f"the undisturbed sweep failed; see {whole.with_suffix('.log')}")
     expected = {name: lasting(whole / name) for name in records(whole)}
     sent: Counter[str] = Counter()
@@ -145,7 +146,7 @@ def disturb(kills: int, seed: int, home: Path) -> dict[str, int]:
         before: dict[str, bytes] = {}
         code: int | None = None
         while code != 0:
-            sweep = start(directory)
+            sweep = start(directory, seeds)
             while sweep.poll() is None and sent.total() < kills:
                 target = rng.choice(TARGETS)
                 if kill(target, sweep, directory, rng):
@@ -168,13 +169,15 @@ def disturb(kills: int, seed: int, home: Path) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=8, help="of a sweep: four runs each")
+    parser.add_argument("--seed", type=int, default=0, help="of the kills")
     parser.add_argument(
         "--directory", type=Path, help="where to leave the sweeps; default: nowhere"
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as away:
-        result = disturb(arguments.kills, arguments.seed, arguments.directory or Path(away))
+        home = arguments.directory or Path(away)
+        result = disturb(arguments.kills, arguments.seeds, arguments.seed, home)
     for name, count in result.items():
         print(f"{name:18}{count:6}")
     if any(result.get(name) for name in ("torn", "lost", "other", "duplicated")):
