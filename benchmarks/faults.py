@@ -84,6 +84,7 @@ def kill(target: str, sweep: subprocess.Popen[bytes], directory: Path, rng: rand
                 victims = [pid for folder, pid in runs.items() if writes(folder)]
                 if not all(Path(f"/proc/{pid}").exists() for pid in runs.values()):
                     break
+                time.sleep(0.001)
         elif time.monotonic() > delay:
             if target == "sweep":
                 victims = [sweep.pid]
@@ -96,7 +97,7 @@ def kill(target: str, sweep: subprocess.Popen[bytes], directory: Path, rng: rand
                 victims = []
                 continue
             return True
-        time.sleep(0.005)
+        time.sleep(0.02)
     return False
 
 
