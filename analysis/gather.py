@@ -15,7 +15,6 @@ from analysis.record import Plan, PlannedRun, Record, Run, Unreadable, read_plan
 Read = TypeVar("Read", Plan, Record)
 
 SUPERSEDED = "superseded"  # beside a plan: the records of runs that were done anew
-HYDRA = ".hydra"  # in every run's folder: what it was composed of
 RECORD, PLAN = "result.json", "plan.json"
 
 
@@ -103,8 +102,8 @@ def _walk(root: Path, unreadable: list[str]) -> Iterator[tuple[str, list[str], l
         unreadable.append(f"{error.filename}: {error.strerror}")
 
     for folder, below, files in os.walk(root, onerror=cannot_list):
-        skipped = (HYDRA, SUPERSEDED) if PLAN in files else (HYDRA,)
-        below[:] = sorted(name for name in below if name not in skipped)
+        beside = SUPERSEDED if PLAN in files else None
+        below[:] = sorted(name for name in below if name[0] != "." and name != beside)
         yield folder, below, files
 
 

@@ -153,6 +153,8 @@ def disturb(kills: int, seeds: int, seed: int, home: Path) -> dict[str, int]:
                 if kill(target, sweep, directory, rng):
                     sent[target] += 1
             code = sweep.wait()
+            if code == 2:
+                raise SystemExit(f"refused, which a resume must not be; see {directory}.log")
             result["resumes"] += code != 0
             now = records(directory)
             result["torn"] += torn(now)

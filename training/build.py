@@ -43,7 +43,7 @@ def build(config: Config) -> tuple[Track, Network, Network, list[torch.optim.Opt
 
     torch.manual_seed(torch_seed(config.seed, "constructors"))  # for what `initialise` leaves alone
     track = build_track(config)
-    network = build_network(config, track).to(device)
+    network = build_network(config, track).to(device)  # which it tries on the CPU
     track = track.to(device)
     if config.variant.signature:
         check_criteria(config.variant.signature, network, track)

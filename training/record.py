@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import hashlib
 import io
 import platform
 import shutil
 import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,20 +75,26 @@ def code_hashes(track: Track, network: Network) -> dict[str, str]:
     while waiting - seen:
         name = (waiting - seen).pop()
         seen.add(name)
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if name.startswith(CODE) and file and Path(file).is_relative_to(ROOT):
-            paths.add(Path(file))
-            for value in vars(sys.modules[name]).values():
-                origin = getattr(value, "__module__", None) or getattr(value, "__name__", None)
-                waiting.add(str(origin))
+        path = ROOT / f"{name.replace('.', '/')}.py"
+        if name.startswith(CODE) and path.exists():
+            paths.add(path)
+            waiting |= _imported(path)
     return {path.relative_to(ROOT).as_posix(): file_hash(path) for path in sorted(paths)}
+
+
+def _imported(path: Path) -> set[str]:
+    """All that a file of Python may import, wherever in it: `a`, `a.b` for `from a import b`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
 
 
 def environment(config: Config, device: torch.device) -> dict[str, Any]:
     """Where and how the run ran. The commit is null outside a git checkout, or without git."""
-    git = shutil.which("git")
-    head = [git, "-C", str(ROOT), "rev-parse", "HEAD"] if git else ["true"]
-    commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -97,8 +104,17 @@ def environment(config: Config, device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "compiled": config.compile,
         "precision": config.precision,
-        "commit": commit or None,
+        "commit": _commit(),
     }
+
+
+@cache
+def _commit() -> str | None:
+    git = shutil.which("git")
+    if git is None:
+        return None
+    head = [git, "-C", str(ROOT), "rev-parse", "HEAD"]
+    return subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 def refuse_overwriting(directory: Path) -> None:
@@ -127,11 +143,11 @@ def write(
         weights: the trained network's, None where they are not wanted.
     """
     with whole(directory / "history.csv") as file:
-        text = io.TextIOWrapper(file, newline="", write_through=True)
+        text = io.StringIO(newline="")
         table = csv.DictWriter(text, ["epoch", "train_loss", "validation", "seconds"])
         table.writeheader()
         table.writerows(history)
-        text.detach()
+        file.write(text.getvalue().encode())
     if examples is not None:
         with whole(directory / "examples.npz") as file:
             np.savez(file, test=examples.numpy())

@@ -5,14 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from hydra_plugins.evenbench._processes import cores
+from hydra_plugins.evenbench._processes import cores, die_with_parent
 
 ENOUGH = 16  # runs for which other processes are worth their start
 
@@ -27,10 +31,16 @@ def compose(loader: ConfigLoader, master: DictConfig, batch: Batch) -> list[Dict
         HydraException, OmegaConfBaseException: of the first that cannot be composed.
     """
     found: list[DictConfig | None] = [None] * len(batch)
-    if len(batch) >= ENOUGH and sys.platform == "linux":  # elsewhere a fork is not safe
+    # elsewhere than on Linux a fork is not safe
+    if cores() > 1 and len(batch) >= ENOUGH and sys.platform == "linux":
         fork = multiprocessing.get_context("fork")
-        with fork.Pool(min(cores(), len(batch)), _take, (loader, master, batch)) as pool:
-            found = pool.map(_one, range(len(batch)))
+        given = (loader, master, batch)
+        with (
+            suppress(BrokenProcessPool),  # one was killed: what is missing is composed here
+            ProcessPoolExecutor(cores(), fork, _take, given) as pool,
+        ):
+            for number, config in enumerate(pool.map(_one, range(len(batch)), chunksize=8)):
+                found[number] = config
     return [
         loader.load_sweep_config(master, list(overrides)) if config is None else config
         for config, overrides in zip(found, batch, strict=True)
@@ -41,7 +51,8 @@ def _take(*given: object) -> None:
     global _given
     _given = given  # type: ignore[assignment]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # which is how a pool ends
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=die_with_parent, daemon=True).start()  # its lock is ours too
 
 
 def _one(number: int) -> DictConfig | None:

@@ -148,9 +148,10 @@ def _same_plan(runs: list[dict[str, Any]], directory: Path) -> None:
         return
     try:
         there = json.loads(path.read_text())["runs"]
+        same = sorted(map(str, there)) == sorted(map(str, runs))
     except (OSError, ValueError, KeyError, TypeError):
         raise UserError(f"{path} cannot be read: choose another hydra.sweep.dir") from None
-    if sorted(map(str, there)) != sorted(map(str, runs)):
+    if not same:
         raise UserError(
             f"{directory} already holds another sweep, of {len(there)} runs: choose another "
             f"hydra.sweep.dir (analyze.py takes several), or give the command it was begun with"
@@ -199,7 +200,10 @@ def _check(configs: list[Config], finished: dict[int, Config], connection: Conne
             code |= record.code_hashes(track, start)
         except UserError as error:
             return connection.send((str(error), {}, {}))
-        except Exception as error:  # whatever a mechanism's own code raises, before it costs a run
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # whatever a mechanism's own code raises, before it costs a run
             mixer = config.variant.mixer.get("_target_")
             return connection.send((f"{mixer}: {type(error).__name__}: {error}", {}, {}))
     for i, config in finished.items():

@@ -9,12 +9,14 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 from hydra_plugins.evenbench._work import Task, environment, work
 
+LOST = 255  # multiprocessing's word for a process of which it will hear no more
 context = multiprocessing.get_context("forkserver")
 
 
@@ -40,6 +42,10 @@ class Processes:
     def end(self, process: ForkServerProcess) -> int | str:
         process.join()
         code = process.exitcode or 0
+        if code == LOST and process.pid:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)  # it may well be alive
+            return "the server that it was forked from was killed"
         return f"killed by {signal.Signals(-code).name}" if code < 0 else code
 
 
@@ -61,7 +67,9 @@ def start_server() -> None:
     # from `threads`; a thread pool in the server itself would not survive a fork.
     os.environ.update(environment())
     context.set_forkserver_preload(["hydra_plugins.evenbench._preload"])
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the server inherits
     ensure_running()
+    signal.signal(signal.SIGINT, before)
 
 
 def start(target: Callable[..., None], arguments: tuple[Any, ...]) -> ForkServerProcess:
@@ -83,11 +91,12 @@ def start(target: Callable[..., None], arguments: tuple[Any, ...]) -> ForkServer
 
 def _child(target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    threading.Thread(target=die_with_parent, daemon=True).start()
     target(*arguments)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Wait for the parent's end, and end with it; for a thread."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

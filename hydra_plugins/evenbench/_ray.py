@@ -17,7 +17,7 @@ from ray.exceptions import RayError
 from hydra_plugins.evenbench._work import Task, environment, work_elsewhere
 from training.errors import UserError
 
-Job = ray.ObjectRef[int]
+Job = ray.ObjectRef[int | str]
 
 
 class Ray:
@@ -26,10 +26,10 @@ class Ray:
     Args:
         address: of a running cluster (auto: the one of this machine); None to start one here, which
             ends with the sweep.
-        slots: runs at a time; None for as many as there are processors for.
+        slots: runs at a time; None for as many as there is room for.
         gpus: that one run takes; may be a fraction.
     Raises:
-        UserError: there is no cluster at the address.
+        UserError: there is no cluster at the address, or none that has room for a run.
     """
 
     def __init__(self, address: str | None, slots: int | None, threads: int, gpus: float) -> None:
@@ -47,10 +47,20 @@ class Ray:
                 log_to_driver=False,
                 logging_level=logging.WARNING,
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise UserError(f"hydra.launcher.address is {address}: {error}") from None
         signal.signal(signal.SIGTERM, interrupt)  # Ray has put its own in the place
-        self.slots = slots or max(1, int(ray.cluster_resources()["CPU"] // threads))
+        there = ray.cluster_resources()
+        room = int(there.get("CPU", 0) // threads)
+        if gpus:
+            room = min(room, int(there.get("GPU", 0) // gpus))
+        if room < 1:  # Ray would wait for it to grow, without a word
+            raise UserError(
+                f"the Ray cluster has {there.get('CPU', 0):g} processors and "
+                f"{there.get('GPU', 0):g} GPUs, a run takes {threads} (threads) and {gpus:g} "
+                f"(hydra.launcher.gpus): take less, or another cluster"
+            )
+        self.slots = min(slots or room, room)
         self.remote = ray.remote(num_cpus=threads, num_gpus=gpus, max_calls=1, max_retries=0)(
             work_elsewhere
         )
@@ -63,6 +73,7 @@ class Ray:
 
     def stop(self, task: Job) -> None:
         ray.cancel(task, force=True)
+        ray.wait([task], timeout=10)
 
     def end(self, task: Job) -> int | str:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,17 @@ SUPERSEDED = "superseded"  # where the records of redone runs are kept; no analy
 
 
 def finished(directory: Path) -> dict[str, Any] | None:
-    """The record in a run's directory; None where there is none, or none that can be read."""
+    """The record in a run's directory; None where there is none, or a file that is damaged."""
     try:
         record = json.loads((directory / RECORD).read_text())
-        return record if isinstance(record.get("hashes"), dict) else None
-    except (OSError, ValueError, AttributeError):
+        if not all(isinstance(record[key], dict) for key in ("hashes", "environment", "scores")):
+            return None
+        for name in ("artifacts.npz", "examples.npz")[: 2 if record["status"] == "finished" else 1]:
+            with zipfile.ZipFile(directory / name) as arrays:
+                if arrays.testzip():
+                    return None
+        return record
+    except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile):
         return None
 
 
@@ -37,7 +44,8 @@ def elsewhere(sweeps: Sequence[str]) -> dict[str, tuple[Path, dict[str, Any]]]:
             raise UserError(f"reuse: {sweep} is no directory; name sweeps that have finished runs")
         for path in sorted(sweep.rglob(RECORD)):
             record = finished(path.parent)
-            if record and SUPERSEDED not in path.relative_to(sweep).parts:
+            parts = path.relative_to(sweep).parts
+            if record and not any(part == SUPERSEDED or part[0] == "." for part in parts):
                 found.setdefault(who(record), (path.parent, record))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -48,7 +49,7 @@ class Engine(Protocol):
         """The exit status of an ended job's run, or in words why it has none."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """One run of a sweep: its configuration, its folder, and how it went so far."""
 
@@ -134,14 +135,16 @@ def run_all(
                         waiting.append(run)
                     else:
                         tell(run)
-    except KeyboardInterrupt:
+    except BaseException as error:
         for job in running:
             engine.stop(job)
+        if not isinstance(error, KeyboardInterrupt):
+            raise
         left = sum(not run.finished for run in runs)
         _say(console, f"interrupted; {left} of {len(runs)} runs are left. To resume:", sweep)
         raise SystemExit(130) from None
 
-    failed = [run for run in runs if run.error and run not in waiting]
+    failed = [run for run in runs if run.error]
     for run in failed:
         console.print(Text(f"failed: {run.name}: {run.error}", style="red"), soft_wrap=True)
     if failed:
@@ -176,7 +179,9 @@ def _full(directory: Path) -> str | None:
 def _say(console: Console, text: str, sweep: Path) -> None:
     """The text, and the command that resumes this sweep."""
     given = [argument for argument in sys.argv if not argument.startswith("hydra.sweep.dir=")]
-    again = shlex.join(["python", *given, f"hydra.sweep.dir={sweep}"])
+    plain = re.fullmatch(r"[\w./-]+", str(sweep))
+    quoted = str(sweep) if plain else "'" + str(sweep).replace("'", "\\'") + "'"  # for Hydra
+    again = shlex.join(["python", *given, f"hydra.sweep.dir={quoted}"])
     console.print(Text(f"{text}\n{again}"), soft_wrap=True)
 
 

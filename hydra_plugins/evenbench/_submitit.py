@@ -15,7 +15,7 @@ from submitit.core.utils import FailedSubmissionError
 from hydra_plugins.evenbench._work import Task, environment, work_elsewhere
 from training.errors import UserError
 
-Job = submitit.Job[int]
+Job = submitit.Job[int | str]
 INTERVAL = 0.5  # seconds between two looks at the jobs
 
 
@@ -65,5 +65,6 @@ class Submitit:
 
     def end(self, job: Job) -> int | str:
         if job.paths.result_pickle.exists():
-            return job.result()
+            error = job.exception()  # outside the run: while it was unpickled
+            return str(error).splitlines()[-1] if error else job.result()
         return f"job {job.job_id} ended as {job.state.lower()}; see {job.paths.stderr}"

@@ -50,9 +50,9 @@ def environment() -> dict[str, str]:
 def work(task: Task) -> None:
     """Run it, with all that it says in its log; raises what the run raised."""
     config = task.config
-    os.chdir(config.hydra.runtime.cwd)  # where the sweep was started, on whatever machine this is
     path = Path(config.hydra.sweep.dir) / config.hydra.sweep.subdir / LOG
     try:
+        os.chdir(config.hydra.runtime.cwd)  # where the sweep was started, on whatever machine
         log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     except OSError as error:
         raise SystemExit(str(error)) from None
@@ -76,16 +76,13 @@ def work(task: Task) -> None:
     _ = returned.return_value  # raises what the run raised
 
 
-def work_elsewhere(task: Task) -> int:
-    """The same in a cluster's process, which lives on: the run's exit status."""
+def work_elsewhere(task: Task) -> int | str:
+    """The same in a cluster's process, which lives on: the run's exit status, or what it says."""
     streams = (sys.stdout, sys.stderr)
     before = [os.dup(stream.fileno()) for stream in streams]
     try:
         work(task)
     except SystemExit as end:
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-            return 1
         return end.code or 0
     except BaseException:  # as the interpreter does at the end of a process
         traceback.print_exc()
@@ -94,4 +91,5 @@ def work_elsewhere(task: Task) -> int:
         for stream, descriptor in zip(streams, before, strict=True):
             stream.flush()
             os.dup2(descriptor, stream.fileno())
+            os.close(descriptor)
     return 0

@@ -32,11 +32,9 @@ class EvenLauncher(Launcher):
     package: str | None = None  # that it needs beside those of requirements.txt
 
     def __init__(self, workers: int | None = None, run_timeout: float | None = None) -> None:
-        if workers is not None and (not isinstance(workers, int) or workers < 1):
+        if workers is not None and (type(workers) is not int or workers < 1):
             raise ValueError(f"workers is {workers}, must be a whole number ≥ 1, or null")
-        if run_timeout is not None and not (
-            isinstance(run_timeout, int | float) and run_timeout > 0
-        ):
+        if run_timeout is not None and not (type(run_timeout) in (int, float) and run_timeout > 0):
             raise ValueError(f"run_timeout is {run_timeout}, must be seconds above 0, or null")
         self.workers = workers
         self.run_timeout = run_timeout
