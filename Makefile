@@ -1,5 +1,5 @@
 # make demo    train the default sweep (48 models), judge it, print where the report is
-# make test    lint, types and tests; about 7 minutes on 2 cores
+# make test    lint, types and tests; about 10 minutes on 2 cores
 # make check   that, and the slow tests
 # make results the README's tables, from the reports in results/
 # make bench   speed and overhead, as ratios (half an hour on 2 cores), the calibration, the scale

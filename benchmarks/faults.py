@@ -165,7 +165,7 @@ def disturb(kills: int, seeds: int, seed: int, home: Path) -> dict[str, int]:
         result["other"] += sum(
             lasting(directory / name) != expected[name] for name in before.keys() & expected.keys()
         )
-        print(f"{sent.total()} kills, {result['resumes']} resumes", file=sys.stderr)
+        print({**sent, **result}, file=sys.stderr)
     return {f"kills: {target}": sent[target] for target in TARGETS} | result
 
 
