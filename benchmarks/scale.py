@@ -3,7 +3,7 @@
     python benchmarks/scale.py [ideas] [tracks] [grid] [--records 1000 2000 5000 10000]
 
 Trains one model for an epoch, and writes what it left over and over, with other scores and hashes,
-as sweeps of 8 seeds. Takes three minutes on 2 cores, and 200 MB of the temporary directory.
+as sweeps of 8 seeds. Takes a few minutes on 2 cores, and 200 MB of the temporary directory.
 
 ideas   a baseline and as many ideas as it takes, 5 learning rates, on one track: one large family
 tracks  a baseline and 4 ideas, 5 learning rates, on as many tracks as it takes, each a family

@@ -53,6 +53,5 @@ def test_a_folder_may_have_any_name(tmp_path):
 @pytest.mark.parametrize("shape", scale.SHAPES)
 def test_time_is_linear_in_records(tmp_path, shape):
     scale.trained(tmp_path / "run")
-    small, *rows = [scale.measured(shape, n, tmp_path / "run") for n in (200, 1000, 4000)]
-    some, more = (row.processor - small.processor for row in rows)
-    assert more / some < 8  # 4.75 if linear, 23 if quadratic
+    some, more = (scale.measured(shape, n, tmp_path / "run").processor for n in (2000, 8000))
+    assert more / some < 6  # below 4 if linear, as both hold the imports; up to 16 if quadratic
