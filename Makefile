@@ -15,7 +15,7 @@ test: .venv/installed-dev
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy .
-	$(bin)/pytest -n 2 --dist loadfile -m "not slow"
+	$(bin)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 check: test
 	$(bin)/pytest -m slow
