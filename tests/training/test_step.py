@@ -51,6 +51,7 @@ def trained(cfg: DictConfig) -> tuple[list[float], Tensor, Tensor]:
 
 
 @needs_compiler
+@pytest.mark.slow
 def test_compiled_training_is_the_eager_one_but_for_rounding(
     composed: Compose, cache: Path, tmp_path: Path
 ) -> None:
