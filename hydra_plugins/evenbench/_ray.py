@@ -38,9 +38,8 @@ class Ray:
         try:
             if address and ":" in address and "//" not in address:
                 host, _, port = address.rpartition(":")
-                socket.create_connection(
-                    (host, int(port)), timeout=10
-                ).close()  # Ray tries on and on
+                # Ray itself would try for minutes.
+                socket.create_connection((host, int(port)), timeout=10).close()
             ray.init(
                 address=address,
                 include_dashboard=False,

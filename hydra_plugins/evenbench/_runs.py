@@ -67,7 +67,7 @@ class Run:
 
 
 def run_all(
-    configs: list[DictConfig],
+    configs: list[DictConfig],  # at least one
     task: TaskFunction,
     engine: Engine,
     timeout: float | None,
@@ -84,8 +84,6 @@ def run_all(
     Raises:
         SystemExit: status 1, after the last run, where any left no record; 130 on Ctrl-C.
     """
-    if not configs:
-        return []
     runs = [_prepare(config, number) for number, config in enumerate(configs)]
     module = task.__module__ if task.__module__ != "__main__" else Path(sys.argv[0]).stem
     sweep = Path(configs[0].hydra.sweep.dir)

@@ -40,6 +40,18 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield directory
 
 
+def shell(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command in the repository's root, with these variables besides."""
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def trained(cfg: DictConfig) -> tuple[list[float], Tensor, Tensor]:
     """Training losses by epoch, test scores (n,), and what torch's global stream gives next."""
     config = validated(cfg)
@@ -68,14 +80,7 @@ def test_compiled_training_is_the_eager_one_but_for_rounding(
     for mode, folder in (("", "alone"), ("-m", "sweep")):
         command = [sys.executable, "train.py", *filter(None, [mode]), *ONE_BLOCK, "compile=true"]
         key = "hydra.sweep.dir" if mode else "hydra.run.dir"
-        done = subprocess.run(
-            [*command, f"{key}={tmp_path / folder}"],
-            cwd=ROOT,
-            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = shell([*command, f"{key}={tmp_path / folder}"], TORCHINDUCTOR_CACHE_DIR=str(cache))
         assert done.returncode == 0, done.stderr
         (record,) = map(json.loads, map(Path.read_text, (tmp_path / folder).rglob("result.json")))
         assert record["scores"]["test"] == compiled[1].double().mean().item()
@@ -155,14 +160,8 @@ def test_a_gpu_trains_and_is_named_in_the_record(
     tmp_path: Path, cache: Path, precision: str, compiled: bool
 ) -> None:
     asked = ("device=cuda", f"precision={precision}", f"compile={str(compiled).lower()}")
-    done = subprocess.run(
-        [sys.executable, "train.py", *ONE_BLOCK, *asked, f"hydra.run.dir={tmp_path}"],
-        cwd=ROOT,
-        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "train.py", *ONE_BLOCK, *asked, f"hydra.run.dir={tmp_path}"]
+    done = shell(command, TORCHINDUCTOR_CACHE_DIR=str(cache))
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "result.json").read_text())
     assert record["status"] == "finished"
