@@ -16,6 +16,7 @@ from training.config import SCHEMA, config_hashes, identity, validated
 from training.errors import full_hydra_errors, one_line_errors, started
 
 
+@one_line_errors()  # here too: Hydra would put lines of its own before the job's error
 def run(cfg: DictConfig) -> None:
     """Train one model, measure it and leave its record."""
     # Not at the top: the process that only starts a sweep never needs torch.
@@ -26,10 +27,9 @@ def run(cfg: DictConfig) -> None:
 
     context = HydraConfig.get()
     directory = Path(context.runtime.output_dir)
-    with one_line_errors():  # here too: Hydra would put lines of its own before the job's error
-        config = validated(cfg)
-        record.refuse_overwriting(directory)
-        track, network, start, optimizers = build(config)
+    config = validated(cfg)
+    record.refuse_overwriting(directory)
+    track, network, start, optimizers = build(config)
     started()
     order = batch_order(config, len(track.train))
     hashes = {"config": config_hashes(cfg)} | record.hashes(track, start, order)
