@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,21 @@ from tests.conftest import ROOT, SMALL
 from tests.sweep.test_sweep import HYPER, records, timeless, writer_of
 
 RUNS = ("-m", "seed=0,1", *SMALL, "training.epochs=10", "track.train=400")
+started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _none_left() -> Iterator[None]:
+    """A sweep whose test failed would leave a Ray cluster that the next one finds."""
+    yield
+    while started:
+        with started.pop() as process:
+            process.terminate()
 
 
 def sweep(directory: Path, *overrides: str, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "train.py", *RUNS, f"hydra.sweep.dir={directory}", *overrides]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command,
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -28,6 +39,8 @@ def sweep(directory: Path, *overrides: str, **environment: str) -> subprocess.Po
         text=True,
         env={**os.environ, **environment},
     )
+    started.append(process)
+    return process
 
 
 def outcome(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -59,7 +72,7 @@ def test_a_cluster_makes_the_same_records_and_survives(
     obstacle.mkdir(parents=True)  # makes the run raise at its end
     process = sweep(tmp_path, f"hydra/launcher={launcher}")
     log = folder / "seed=0/run.log"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not (log.exists() and "epoch 1" in log.read_text()):
         assert time.monotonic() < deadline, "the run to be killed never started"
         time.sleep(0.02)
