@@ -165,7 +165,7 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
     sizes = Counter(map(family, (idea.track for _, idea in matched.pairs)))
     sizes += Counter(map(family, matched.absent_ideas))
     comparisons: list[Comparison] = []
-    of_baseline: dict[Path, Examples] = {}  # a baseline's examples are read once for all ideas
+    of_baseline: dict[str, Examples] = {}  # a baseline's examples are read once for all ideas
     for arms in matched.pairs:
         if comparisons and comparisons[-1].baseline.arm is not arms[0]:
             of_baseline.clear()
@@ -294,7 +294,7 @@ def _selection_aware_p(
 
 
 def _ulps_apart(
-    baseline: Side, idea: Side, of_baseline: dict[Path, Examples]
+    baseline: Side, idea: Side, of_baseline: dict[str, Examples]
 ) -> tuple[float | None, list[str]]:
     """Largest difference over all pairs, and what could not be read.
 
@@ -325,4 +325,4 @@ def _examples(run: Run) -> Examples:
     try:
         return read_examples(run), []
     except Unreadable as error:
-        return None, [f"{run.folder / 'examples.npz'}: {error}"]
+        return None, [f"{run.folder}/examples.npz: {error}"]

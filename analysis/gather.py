@@ -80,7 +80,7 @@ def gather(paths: Sequence[Path]) -> Gathered:
             if PLAN in files and (plan := attempt(read_plan, folder, PLAN)):
                 found.planned += plan.runs
             if RECORD in files and (record := attempt(read_record, folder, RECORD)):
-                found.runs.append(Run(record, Path(folder)))
+                found.runs.append(Run(record, folder))
     if not found.runs:
         raise AnalysisError(_nothing_found(paths, found))
     return found

@@ -224,15 +224,15 @@ class Record(PlannedRun):
         return self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """A record and the folder that it was found in."""
 
     record: Record
-    folder: Path
+    folder: str
     judged_by: Metric | None = None  # a secondary metric that is to decide, not the primary one
 
-    @property
+    @cached_property
     def diverged(self) -> bool:
         """Whether training ended in a non-finite loss: then no score counts."""
         return self.record.status == "diverged"
@@ -242,12 +242,12 @@ class Run:
         """The metric that decides."""
         return self.judged_by or self.record.metric
 
-    @property
+    @cached_property
     def validation(self) -> float:
         """The deciding score on validation; NaN if the run diverged."""
         return self._score("validation")
 
-    @property
+    @cached_property
     def test(self) -> float:
         """The deciding score on test; NaN if the run diverged."""
         return self._score("test")

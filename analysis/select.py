@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -21,12 +22,12 @@ class Arm:
     duplicates: list[tuple[Run, Run]] = field(default_factory=list)  # kept, left out
     baselines: set[str] = field(default_factory=set)  # named by its runs
 
-    @property
+    @cached_property
     def runs(self) -> list[Run]:
         """One run per hyper and seed."""
         return [run for by_seed in self.grid.values() for run in by_seed.values()]
 
-    @property
+    @cached_property
     def seeds(self) -> set[int]:
         """Seeds that any of its configurations was run with."""
         return {seed for by_seed in self.grid.values() for seed in by_seed}
