@@ -6,16 +6,17 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
-from pydantic import Field, ValidationError, model_validator
+from msgspec import Meta
 
 from analysis.audits.audit import Audit, Severity
 from analysis.audits.budget import grid_edge_of
 from analysis.compare import Effect, measure
 from analysis.errors import AnalysisError
-from analysis.record import Part, first_error
+from analysis.record import MALFORMED, Alpha, Part, Positive, what_is_wrong
 from analysis.rules import Rules
 from analysis.statistics import INERT_ULPS, Array, Direction, ulps_apart
 from analysis.text import hyper_text, number, seed_list, some
@@ -37,7 +38,7 @@ class Full(Part):
     """An arm's scores with its best configuration."""
 
     mean: float | None
-    per_seed: Scores = Field(min_length=1)
+    per_seed: Annotated[Scores, Meta(min_length=1)]
 
     @property
     def scores(self) -> Array:
@@ -46,10 +47,10 @@ class Full(Part):
 
 
 class Baseline(Part):
-    name: str = "baseline"
     best_cfg: Hyper
     sweep: list[Entry]
     full: Full
+    name: str = "baseline"
     cost: dict[str, float | None] | None = None
 
 
@@ -63,10 +64,10 @@ class Idea(Full):
 class Said(Part):
     """What the report says of the comparison, with the rules that earlier ones are silent about."""
 
-    alpha: float | None = Field(default=None, ge=1e-9, le=0.5)
-    margin_pct: float | None = Field(default=None, gt=0)
+    alpha: Alpha | None = None
+    margin_pct: Positive | None = None
     family: Literal["all", "track"] = "all"
-    family_size: int | None = Field(default=None, ge=1, le=10**6)
+    family_size: Annotated[int, Meta(ge=1, le=10**6)] | None = None
     delta_mean: float | None = None
     p_value: float | None = None
     mde: float | None = None
@@ -87,20 +88,18 @@ class Bench(Part):
     mechanism_signature: dict[str, Any] | None = None
     audits: list[Audit] | None = None
 
-    @model_validator(mode="after")
-    def _paired(self) -> Self:
+    def __post_init__(self) -> None:
         seeds = len(self.baseline.full.per_seed), len(self.idea.per_seed)
         if seeds[0] != seeds[1]:
             raise ValueError(
                 f"{seeds[0]} scores of {self.baseline.name} and {seeds[1]} of {self.idea.name} "
                 "cannot be paired"
             )
-        return self
 
     @property
     def said(self) -> Said:
         """What `comparison` says of its rules."""
-        return Said.model_validate(self.comparison)
+        return msgspec.convert(self.comparison, Said)
 
     @property
     def direction(self) -> Direction:
@@ -129,14 +128,7 @@ class Report(Part):
     system_verdict: str | None = None
     practical_verdict: str | None = None
     confidence: float | None = None
-    comparisons: list[Report] = Field(default_factory=list)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare(cls, found: Any) -> Any:
-        """A bare `bench_report` is a report of nothing else."""
-        bare = isinstance(found, dict) and "bench_report" not in found
-        return {"bench_report": found} if bare else found
+    comparisons: list[Report] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,14 +179,16 @@ def read(path: Path) -> list[Report]:
     """
     expected = "expected a report (report.json), or its bench_report"
     try:
-        whole = Report.model_validate_json(path.read_bytes())
+        found = msgspec.json.decode(path.read_bytes())
+        bare = isinstance(found, dict) and "bench_report" not in found
+        whole = msgspec.convert({"bench_report": found} if bare else found, Report)
         reports = whole.comparisons or [whole]
         for report in reports:
             _ = report.bench_report.said
     except OSError as error:
         raise AnalysisError(f"{path}: {error.strerror}; {expected}") from error
-    except ValidationError as error:
-        raise AnalysisError(f"{path}: {first_error(error)}; {expected}") from error
+    except MALFORMED as error:
+        raise AnalysisError(f"{path}: {what_is_wrong(error)}; {expected}") from error
     return reports
 
 
@@ -217,8 +211,8 @@ def rejudge(
         )
         changed = [
             f"{key} is {now}, was {then}"
-            for key, then in said.model_dump(include={"alpha", "margin_pct"}).items()
-            if then not in (None, now := getattr(rules, key))
+            for key in ("alpha", "margin_pct")
+            if (then := getattr(said, key)) not in (None, now := getattr(rules, key))
         ]
         size = said.family_size or len(reports)
         baseline, idea = bench.baseline.full.scores, bench.idea.scores

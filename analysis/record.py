@@ -6,18 +6,19 @@ import errno
 import math
 import operator
 import os
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from tokenize import TokenError
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from zipfile import BadZipFile, ZipFile
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from analysis.text import number
 
@@ -26,6 +27,7 @@ Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
 
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
+MALFORMED = (msgspec.DecodeError, RecursionError)  # how damaged or hostile JSON shows itself
 # how a damaged or hostile archive shows itself
 _DAMAGED = (
     OSError, EOFError, KeyError, TypeError, ValueError, MemoryError, OverflowError, RuntimeError,
@@ -37,18 +39,18 @@ class Unreadable(Exception):
     """A file of a run that cannot be used; the text says why."""
 
 
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
-Model = TypeVar("Model", bound=BaseModel)
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Alpha = Annotated[float, Meta(ge=1e-9, le=0.5)]
+Positive = Annotated[float, Meta(gt=0)]
+Read = TypeVar("Read", bound="Part")
 
 
-class Part(BaseModel):
+class Part(Struct):
     """Fields that a later version adds are ignored; a string or a NaN is never a number."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
 
-
-class PlannedRun(Part):
+class PlannedRun(Part, dict=True):
     """One run that a sweep set out to make."""
 
     track: str
@@ -65,7 +67,7 @@ class PlannedRun(Part):
 class Plan(Part):
     """What a sweep set out to run (`plan.json`)."""
 
-    schema_version: Literal[2] = Field(alias="schema")
+    schema_version: Literal[2] = msgspec.field(name="schema")
     runs: list[PlannedRun]
 
 
@@ -102,8 +104,8 @@ class Secondary(Scores):
 class Declared(Part):
     """How the runs' comparison was to be judged, said before they were trained."""
 
-    alpha: float = Field(ge=1e-9, le=0.5)
-    margin_pct: float = Field(gt=0)
+    alpha: Alpha
+    margin_pct: Positive
     family: Literal["all", "track"]
     tuning_seeds: list[int]
 
@@ -202,11 +204,10 @@ class Hashes(Part):
 class Record(PlannedRun):
     """What one finished run says of itself (`result.json`)."""
 
-    schema_version: Literal[2] = Field(alias="schema")
+    schema_version: Literal[2] = msgspec.field(name="schema")
     status: Literal["finished", "diverged"]
     baseline: str | None  # the arm that the sweep names as baseline
     metric: Metric
-    analysis: Declared | None = None  # null: nothing was declared
     scores: Scores
     secondary: dict[str, Secondary]  # shown, never decides unless asked for
     budget: Budget
@@ -216,12 +217,11 @@ class Record(PlannedRun):
     hashes: Hashes
     environment: dict[str, Any]
     overrides: list[str]
+    analysis: Declared | None = None  # null: nothing was declared
 
-    @model_validator(mode="after")
-    def _finished_has_scores(self) -> Self:
+    def __post_init__(self) -> None:
         if self.status == "finished" and None in (self.scores.validation, self.scores.test):
             raise ValueError("status is finished but a score is null")
-        return self
 
 
 @dataclass(frozen=True)
@@ -296,14 +296,14 @@ def read_examples(run: Run) -> NDArray[np.float32] | None:
     return losses
 
 
-def _read(model: type[Model], path: str) -> Model:
+def _read(kind: type[Read], path: str) -> Read:
     try:
         with open(_regular(path), "rb", buffering=0) as file:
-            return model.model_validate_json(file.read())
+            return msgspec.json.decode(file.read(), type=kind)
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from error
-    except ValidationError as error:
-        raise Unreadable(first_error(error)) from error
+    except MALFORMED as error:
+        raise Unreadable(what_is_wrong(error)) from error
 
 
 def _regular(path: str) -> str:
@@ -313,10 +313,12 @@ def _regular(path: str) -> str:
     return path
 
 
-def first_error(error: ValidationError) -> str:
+def what_is_wrong(error: Exception) -> str:
     """What is wrong with a file, in one line: the field and why."""
-    errors = error.errors(include_url=False, include_input=False, include_context=False)
-    # of another schema, every other complaint is beside the point
-    first = min(errors, key=lambda each: each["loc"] != ("schema",))
-    field = ".".join(str(key) for key in first["loc"])
-    return f"{field}: {first['msg']}" if field else first["msg"]
+    text, _, place = str(error).partition(" - at `$")
+    field = place.strip("`.")
+    if missing := re.fullmatch(r"Object missing required field `(.+)`", text):
+        field, text = f"{field}.{missing[1]}".strip("."), "required, and not there"
+    if not isinstance(error, msgspec.ValidationError):
+        text = f"no valid JSON: {text}"
+    return f"{field}: {text}" if field else text

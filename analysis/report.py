@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
-from pydantic_core import to_json
 
 from analysis import prose
 from analysis.compare import Side
@@ -40,7 +40,7 @@ def write(report: Json, folder: Path) -> Path:
     Raises:
         AnalysisError: the folder cannot be written.
     """
-    text = to_json(report, indent=2, inf_nan_mode="null") + b"\n"
+    text = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
     path, draft = folder / NAME, folder / f".{NAME}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -176,12 +176,12 @@ def _arm(side: Side) -> Json:
         "sweep": [_entry(candidate) for candidate in side.selection.candidates],
         "cost": {
             name: mean_of(getattr(run.record.cost, name) for run in side.selected.values())
-            for name in Cost.model_fields
+            for name in Cost.__struct_fields__
         },
         "secondary": {
             name: {
                 split: mean_of(secondary(run, name, split) for run in side.paired)
-                for split in Scores.model_fields
+                for split in Scores.__struct_fields__
             }
             for name in names
         },
@@ -216,7 +216,7 @@ def _signature(judged: Judged) -> Json:
     criteria = signatures[0].criteria if signatures else []
     return {
         "prediction": signatures[0].prediction if signatures else None,
-        "criteria": [criterion.model_dump() for criterion in criteria],
+        "criteria": criteria,
         **{f"observed_{name}": mean_of(values) for name, values in observed.items()},
         "per_model": observed,
         "by_construction": by_construction,  # no evidence: these had to hold

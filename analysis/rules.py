@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from msgspec.structs import asdict
+
 from analysis.errors import AnalysisError
 from analysis.record import Declared, Metric, Run
 from analysis.text import seed_list
@@ -24,9 +26,9 @@ class Rules:
     def changed(self, declared: Declared | None) -> dict[str, str]:
         """What differs from what a run declared, or from the defaults: key → in words."""
         if declared is None:
-            then = {key: getattr(Rules(), key) for key in Declared.model_fields}
+            then = {key: getattr(Rules(), key) for key in Declared.__struct_fields__}
         else:
-            then = vars(declared) | {"tuning_seeds": frozenset(declared.tuning_seeds)}
+            then = asdict(declared) | {"tuning_seeds": frozenset(declared.tuning_seeds)}
         now, declares = vars(self), declared is not None
         return {
             key: f"{key} is {_words(now[key])}, was "
@@ -53,7 +55,7 @@ def agreed(runs: Sequence[Run], partial: bool = False, **asked: Any) -> Rules:
         AnalysisError: no run was made with one of the tuning seeds, or none with any other.
     """
     declared = next((run.record.analysis for run in runs if run.record.analysis), None)
-    said = declared.model_dump() if declared else {}
+    said = asdict(declared) if declared else {}
     said |= {key: value for key, value in asked.items() if value is not None}
     tuning = said["tuning_seeds"] = frozenset(said.get("tuning_seeds", ()))
     seeds = {run.record.seed for run in runs}

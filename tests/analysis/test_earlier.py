@@ -225,8 +225,8 @@ BROKEN = {
     "no JSON": ("{", "JSON"),
     "empty": ("", "JSON"),
     "a list": ("[]", "object"),
-    "another object": ('{"a": 1}', "Field required"),
-    "NaN": (PATHS["lag_bias"].read_text().replace("0.22719556093215942", "NaN"), "per_seed.0"),
+    "another object": ('{"a": 1}', "required, and not there"),
+    "NaN": (PATHS["lag_bias"].read_text().replace("0.22719556093215942", "NaN"), "JSON"),
     "a string": (PATHS["lag_bias"].read_text().replace("0.22719556093215942", '"0.2"'), "per_seed"),
 }
 
