@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 
 from analysis.audits.audit import Audit, Severity
 from analysis.compare import Comparison
@@ -83,11 +84,15 @@ def rules_changed(comparison: Comparison) -> Iterator[Audit]:
     """The comparison is not judged as its runs declared before they were trained."""
     idea = comparison.idea.arm
     warned, noted = dict[str, None](), dict[str, None]()  # in order, each once
-    for run in comparison.baseline.arm.runs + idea.runs:
-        for change in comparison.rules.changed(run.record.analysis).values():
+    said = [
+        (run.record.analysis, run.record.metric.name, run.metric.name)
+        for run in comparison.baseline.arm.runs + idea.runs
+    ]
+    for (rules, before, now), _ in groupby(said):  # nearly always one and the same
+        for change in comparison.rules.changed(rules).values():
             warned[change] = None
-        if run.metric.name != run.record.metric.name:
-            warned[f"metric is {run.metric.name}, was declared {run.record.metric.name}"] = None
+        if before != now:
+            warned[f"metric is {now}, was declared {before}"] = None
     if idea.baselines and comparison.baseline.name not in idea.baselines:
         declared = some(sorted(idea.baselines))
         noted[f"baseline is {comparison.baseline.name}, was declared {declared}"] = None

@@ -111,11 +111,8 @@ def mixed_code(comparison: Comparison) -> Iterator[Audit]:
 
 def mixed_environment(comparison: Comparison) -> Iterator[Audit]:
     """The runs were made on different machines or with different libraries."""
-    # a commit says nothing that the hashes of the files do not
-    keys = several(
-        comparison,
-        lambda run: {k: v for k, v in run.record.environment.items() if k != "commit"},
-    )
+    keys = several(comparison, lambda run: run.record.environment)
+    keys.pop("commit", None)  # it says nothing that the hashes of the files do not
     if keys:
         told = (f"{key} ({', '.join(map(str, values))})" for key, values in keys.items())
         yield Audit(
