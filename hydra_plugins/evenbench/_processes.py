@@ -74,19 +74,21 @@ def start_server() -> None:
 
 def start(target: Callable[..., None], arguments: tuple[Any, ...]) -> ForkServerProcess:
     """Start `target(*arguments)` in a new process; it dies with this one."""
-    process = context.Process(target=_child, args=(target, arguments), daemon=True)
     # A child would execute the main script anew, from disk, where it may have been edited since.
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
+
+    def begin() -> ForkServerProcess:
+        process = context.Process(target=_child, args=(target, arguments), daemon=True)
+        process.start()
+        return process
+
     try:
-        try:
-            process.start()
-        except (EOFError, ConnectionError):  # the server was killed meanwhile
-            process = context.Process(target=_child, args=(target, arguments), daemon=True)
-            process.start()  # which starts another
+        return begin()
+    except (EOFError, ConnectionError):  # the server was killed meanwhile: this starts another
+        return begin()
     finally:
         sys.modules["__main__"] = main
-    return process
 
 
 def _child(target: Callable[..., None], arguments: tuple[Any, ...]) -> None:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,6 +60,16 @@ class Run:
     deadline: float = math.inf  # of the present try
     error: str | None = None
 
+    def begin(self, timeout: float | None) -> None:
+        """Make its folder, for another try; sets `error` where that cannot be."""
+        self.tries += 1
+        self.error = None
+        self.deadline = time.monotonic() + (timeout or math.inf)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self.error = str(error)
+
     @property
     def finished(self) -> bool:
         """Its record is there, whatever its process said."""
@@ -100,30 +110,17 @@ def run_all(
                 starting: list[Run] = []
                 while waiting and not halted and len(running) + len(starting) < engine.slots:
                     run = waiting.popleft()
-                    run.tries += 1
-                    run.deadline = time.monotonic() + (timeout or math.inf)
-                    try:
-                        run.directory.mkdir(parents=True, exist_ok=True)
-                        starting.append(run)
-                    except OSError as error:
-                        run.error, halted = str(error), _full(sweep)
+                    run.begin(timeout)
+                    if run.error:
+                        halted = _full(sweep)
                         tell(run)
+                    else:
+                        starting.append(run)
                 if starting:
                     tasks = [Task(run.config, module, task.__name__, code) for run in starting]
                     running |= zip(engine.start(tasks), starting, strict=True)
-                if not running:
-                    continue
-                soonest = min(run.deadline for run in running.values())
-                patience = None if math.isinf(soonest) else max(0.0, soonest - time.monotonic())
-                ended = engine.wait(running, patience)
-                late = [job for job, run in running.items() if time.monotonic() > run.deadline]
-                for job in {*ended, *late}:
+                for job, end in _ended(engine, running, timeout):
                     run = running.pop(job)
-                    if job in ended:
-                        end = engine.end(job)
-                    else:
-                        engine.stop(job)
-                        end = f"killed after run_timeout = {timeout:g} s"
                     run.error = None if run.finished else _why(run, end)
                     if run.error:
                         halted = halted or _changed(code) or _full(sweep)
@@ -152,6 +149,25 @@ def run_all(
     if failed or halted:
         raise SystemExit(1)
     return [JobReturn(status=JobStatus.COMPLETED) for _ in runs]
+
+
+def _ended(
+    engine: Engine, running: Mapping[Any, Run], timeout: float | None
+) -> list[tuple[Any, int | str]]:
+    """Wait until some jobs have ended, or are to be ended: these, and how their runs did."""
+    if not running:
+        return []
+    soonest = min(run.deadline for run in running.values())
+    patience = None if math.isinf(soonest) else max(0.0, soonest - time.monotonic())
+    ended = engine.wait(running, patience)
+    late = [job for job, run in running.items() if time.monotonic() > run.deadline]
+    late = [job for job in late if job not in ended]
+    for job in late:
+        engine.stop(job)
+    return [
+        *((job, engine.end(job)) for job in ended),
+        *((job, f"killed after run_timeout = {timeout:g} s") for job in late),
+    ]
 
 
 def _changed(code: dict[str, str]) -> str | None:
