@@ -2,7 +2,7 @@
 # make test    lint, types and tests; about 10 minutes on 2 cores
 # make check   that, and the slow tests
 # make results the README's tables, from the reports in results/
-# make bench   speed and overhead, as ratios (half an hour on 2 cores), the calibration, the scale
+# make bench   speed and overhead as ratios, the calibration, the scale, 200 kills: 1½ hours
 PYTHON ?= python3
 bin := .venv/bin
 
@@ -27,6 +27,7 @@ bench: .venv/installed
 	$(bin)/python benchmarks/overhead.py
 	$(bin)/python benchmarks/calibration.py
 	$(bin)/python benchmarks/scale.py
+	$(bin)/python benchmarks/faults.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -166,10 +166,7 @@ def _build(
     In a process of its own, which has torch. Returns the files that all of them import, with their
     hashes, and the finished runs' hashes by index.
     """
-    distinct = {
-        digest(config.model_dump(exclude={"seed", "lr", "mechanism_lr_scale"})): config
-        for config in configs
-    }
+    distinct = {_alike(config, "seed"): config for config in configs}
     here, there = _processes.context.Pipe()
     again = {i: configs[i] for i in finished}
     process = _processes.start(_check, (list(distinct.values()), again, there))
@@ -206,9 +203,18 @@ def _check(configs: list[Config], finished: dict[int, Config], connection: Conne
         ) as error:  # whatever a mechanism's own code raises, before it costs a run
             mixer = config.variant.mixer.get("_target_")
             return connection.send((f"{mixer}: {type(error).__name__}: {error}", {}, {}))
+    made: dict[str, dict[str, Any]] = {}
     for i, config in finished.items():
-        track, _, start, _ = build(config)
-        hashes[i] = record.hashes(track, start, batch_order(config, len(track.train)))
-        today = record.environment(config, track.train.inputs.device)
-        hashes[i] |= _environment({"environment": today})
+        alike = _alike(config)
+        if alike not in made:
+            track, _, start, _ = build(config)
+            today = record.environment(config, track.train.inputs.device)
+            made[alike] = record.hashes(track, start, batch_order(config, len(track.train)))
+            made[alike] |= _environment({"environment": today})
+        hashes[i] = made[alike]
     return connection.send((None, code, hashes))
+
+
+def _alike(config: Config, *besides: str) -> str:
+    """The same for all configurations that differ in a learning rate, or in `besides`, alone."""
+    return digest(config.model_dump(exclude={"lr", "mechanism_lr_scale", *besides}))

@@ -11,7 +11,6 @@ import pytest
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
 def test_what_was_killed_is_whole_in_the_end(shell: Shell) -> None:
     done = shell("benchmarks/faults.py", "--kills", "4", "--seeds", "1", "--seed", "1", timeout=600)
