@@ -264,9 +264,9 @@ def _secondary_table(sides: Sequence[Side]) -> Table | None:
         return None
     table = Table(box=SIMPLE)
     table.add_column("beside it, on test")
-    for arm in by_arm:
-        table.add_column(plain(arm), justify="right")
     for name in names:
-        means = (mean_of(secondary(r, name, "test") for r in runs) for runs in by_arm.values())
-        table.add_row(plain(name), *(number(mean) for mean in means))
+        table.add_column(plain(name), justify="right", overflow="fold")
+    for arm, runs in by_arm.items():
+        means = (mean_of(secondary(run, name, "test") for run in runs) for name in names)
+        table.add_row(plain(arm), *(number(mean) for mean in means))
     return table
