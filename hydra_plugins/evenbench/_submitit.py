@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ class Submitit:
     def start(self, tasks: list[Task]) -> list[Job]:
         """Raises UserError where the cluster refuses them."""
         try:
-            with self.executor.batch():
+            with _quiet(), self.executor.batch():
                 return [self.executor.submit(work_elsewhere, task) for task in tasks]
         except FailedSubmissionError as error:  # at the end of the batch
             raise UserError(
@@ -68,3 +70,22 @@ class Submitit:
             error = job.exception()  # outside the run: while it was unpickled
             return str(error).splitlines()[-1] if error else job.result()
         return f"job {job.job_id} ended as {job.state.lower()}; see {job.paths.stderr}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What is started here can be interrupted, as submitit does to cancel it, and says nothing.
+
+    What a run says is in its log, and what submitit says of a job in its own folder.
+    """
+    # it may be ignored, behind a shell's &, and what is started would inherit that
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    stderr = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        signal.signal(signal.SIGINT, before)

@@ -95,6 +95,28 @@ def test_a_cluster_makes_the_same_records_and_survives(
         assert both[0].read_bytes() == both[1].read_bytes()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
+def test_an_interrupt_ends_the_jobs_too(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell's & has it
+    process = sweep(tmp_path, "hydra/launcher=submitit_local", "training.epochs=1000")
+    signal.signal(signal.SIGINT, before)
+    log = tmp_path / f"sequence/baseline/{HYPER}/seed=0/run.log"
+    deadline = time.monotonic() + 300
+    while not (log.exists() and "epoch 1" in log.read_text()):
+        assert time.monotonic() < deadline, "the run to be interrupted never started"
+        time.sleep(0.05)
+    worker = writer_of(log)
+    process.terminate()
+    code, said = outcome(process)
+    assert code == 130, said
+    assert "2 of 2 runs are left. To resume:\npython train.py" in said
+    assert "Traceback" not in said
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{worker}").exists():
+        assert time.monotonic() < deadline, "the run goes on"
+        time.sleep(0.05)
+
+
 SBATCH = """
     #!{python}
     import os, re, subprocess, sys
