@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import math
 import operator
 import os
@@ -284,8 +285,9 @@ def read_examples(run: Run) -> NDArray[np.float32] | None:
     if not os.path.exists(path):
         return None
     try:
-        with ZipFile(_regular(path)) as archive, archive.open("test.npy") as file:
-            losses = np.lib.format.read_array(file, allow_pickle=False)
+        with ZipFile(_regular(path)) as archive:
+            array = io.BytesIO(archive.read("test.npy"))
+        losses = np.lib.format.read_array(array, allow_pickle=False)
     except _DAMAGED as error:
         raise Unreadable(f"no array `test` can be read from it: {error}") from error
     if losses.dtype != np.float32 or losses.size == 0 or not np.isfinite(losses).all():

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from analysis import prose
 from analysis.compare import Side
@@ -234,6 +233,8 @@ def secondary(run: Run, name: str, split: str) -> float | None:
 
 def mean_of(values: Iterable[float | None]) -> float | None:
     """Mean of all values; None if one of them is missing, or there are none."""
-    known = np.array(list(values), dtype=np.float64)  # None becomes NaN
-    mean = float(known.mean()) if known.size else math.nan
+    known = list(values)
+    if not known or None in known:
+        return None
+    mean = math.fsum(value / len(known) for value in known if value is not None)
     return mean if math.isfinite(mean) else None
