@@ -81,7 +81,10 @@ def rejudge(asked: argparse.Namespace) -> int:
     from analysis import earlier, terminal
 
     rejudged = earlier.rejudge(earlier.read(asked.paths[0]), asked.alpha, asked.margin_pct)
-    terminal.show_rejudged(rejudged)
+    try:
+        terminal.show_rejudged(rejudged)
+    except RecursionError:
+        raise AnalysisError(f"{asked.paths[0]}: nested too deeply to be shown") from None
     return int(asked.strict and any(each.is_void for each in rejudged))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from tokenize import TokenError
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 from zipfile import BadZipFile, ZipFile
 
 import msgspec
@@ -44,6 +44,7 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Alpha = Annotated[float, Meta(ge=1e-9, le=0.5)]
 Positive = Annotated[float, Meta(gt=0)]
+SchemaVersion = Annotated[int, Meta(ge=2, le=2)]
 Read = TypeVar("Read", bound="Part")
 
 
@@ -68,7 +69,7 @@ class PlannedRun(Part, dict=True):
 class Plan(Part):
     """What a sweep set out to run (`plan.json`)."""
 
-    schema_version: Literal[2] = msgspec.field(name="schema")
+    schema_version: SchemaVersion = msgspec.field(name="schema")
     runs: list[PlannedRun]
 
 
@@ -205,7 +206,7 @@ class Hashes(Part):
 class Record(PlannedRun):
     """What one finished run says of itself (`result.json`)."""
 
-    schema_version: Literal[2] = msgspec.field(name="schema")
+    schema_version: SchemaVersion = msgspec.field(name="schema")
     status: Literal["finished", "diverged"]
     baseline: str | None  # the arm that the sweep names as baseline
     metric: Metric
@@ -216,7 +217,7 @@ class Record(PlannedRun):
     probes: Probes
     signature: Signature | None  # null: the variant predicts nothing
     hashes: Hashes
-    environment: dict[str, Any]
+    environment: dict[str, str | int | float | bool | None]
     overrides: list[str]
     analysis: Declared | None = None  # null: nothing was declared
 
@@ -317,10 +318,12 @@ def _regular(path: str) -> str:
 
 def what_is_wrong(error: Exception) -> str:
     """What is wrong with a file, in one line: the field and why."""
-    text, _, place = str(error).partition(" - at `$")
-    field = place.strip("`.")
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if not isinstance(error, msgspec.ValidationError):
+        return f"no valid JSON: {str(error).removeprefix('JSON is malformed: ')}"
+    found = re.fullmatch(r"(.*) - at `\$\.?(.*)`", str(error), re.DOTALL)
+    text, field = found.groups() if found else (str(error), "")
     if missing := re.fullmatch(r"Object missing required field `(.+)`", text):
         field, text = f"{field}.{missing[1]}".strip("."), "required, and not there"
-    if not isinstance(error, msgspec.ValidationError):
-        text = f"no valid JSON: {text}"
-    return f"{field}: {text}" if field else text
+    return f"{field.replace('[...]', '')}: {text}" if field else text

@@ -208,9 +208,9 @@ def _check(configs: list[Config], finished: dict[int, Config], connection: Conne
         alike = _alike(config)
         if alike not in made:
             track, _, start, _ = build(config)
-            today = record.environment(config, track.train.inputs.device)
-            made[alike] = record.hashes(track, start, batch_order(config, len(track.train)))
-            made[alike] |= _environment({"environment": today})
+            today = {"environment": record.environment(config, track.train.inputs.device)}
+            order = batch_order(config, len(track.train))
+            made[alike] = record.hashes(track, start, order) | _environment(today)
         hashes[i] = made[alike]
     return connection.send((None, code, hashes))
 

@@ -43,7 +43,7 @@ class Engine(Protocol):
         """Those that have ended, as soon as one has or the time is over."""
 
     def stop(self, job: Any) -> None:
-        """End it now."""
+        """End it now; it may have ended already."""
 
     def end(self, job: Any) -> int | str:
         """The exit status of an ended job's run, or in words why it has none."""
@@ -160,8 +160,8 @@ def _ended(
     soonest = min(run.deadline for run in running.values())
     patience = None if math.isinf(soonest) else max(0.0, soonest - time.monotonic())
     ended = engine.wait(running, patience)
-    late = [job for job, run in running.items() if time.monotonic() > run.deadline]
-    late = [job for job in late if job not in ended]
+    now = time.monotonic()
+    late = [job for job, run in running.items() if job not in ended and now > run.deadline]
     for job in late:
         engine.stop(job)
     return [

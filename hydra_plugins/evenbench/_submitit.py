@@ -48,13 +48,18 @@ class Submitit:
     def start(self, tasks: list[Task]) -> list[Job]:
         """Raises UserError where the cluster refuses them."""
         try:
-            with _quiet(), self.executor.batch():
-                return [self.executor.submit(work_elsewhere, task) for task in tasks]
+            with _undisturbed() as interrupts, self.executor.batch():
+                jobs = [self.executor.submit(work_elsewhere, task) for task in tasks]
         except FailedSubmissionError as error:  # at the end of the batch
             raise UserError(
                 f"jobs with {self.executor.parameters} are not taken: {error}; "
                 f"see the keys of hydra.launcher"
             ) from None
+        if interrupts:
+            for job in jobs:
+                job.cancel()
+            raise KeyboardInterrupt
+        return jobs
 
     def wait(self, jobs: Collection[Job], seconds: float | None) -> list[Job]:
         deadline = time.monotonic() + (math.inf if seconds is None else seconds)
@@ -73,19 +78,25 @@ class Submitit:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """What is started here can be interrupted, as submitit does to cancel it, and says nothing.
+def _undisturbed() -> Iterator[list[int]]:
+    """Interrupts wait until all jobs are submitted, and are collected; nothing started here talks.
 
-    What a run says is in its log, and what submitit says of a job in its own folder.
+    What is started takes an interrupt, as submitit sends it to cancel a job, even where this
+    process was told to ignore them, as behind a shell's `&`. What a run says is in its log, and
+    what submitit says of a job in its own folder.
     """
-    # it may be ignored, behind a shell's &, and what is started would inherit that
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupts: list[int] = []
+    before = {
+        each: signal.signal(each, lambda number, _: interrupts.append(number))
+        for each in (signal.SIGINT, signal.SIGTERM)
+    }
     stderr = os.dup(2)
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 2)
     try:
-        yield
+        yield interrupts
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)

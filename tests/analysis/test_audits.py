@@ -135,6 +135,8 @@ def test_trap_duplicate_run(tmp_path, records):
     [
         (lambda text: text[: len(text) // 2], "JSON"),
         (lambda text: "", "JSON"),
+        (lambda text: text.replace("{", '{"x": ' + 9999 * "[", 1), "nested too deeply"),
+        (lambda text: text.replace('"threads": 1', '"threads": [1]'), "environment"),
         (lambda text: text.replace('"schema": 2', '"schema": 3'), "schema"),
         (lambda text: json.dumps(json.loads(text) | {"seed": "2"}), "seed"),
         (lambda text: text.replace('"reach": 0.031', '"reach": NaN'), "JSON"),

@@ -221,10 +221,18 @@ def test_an_empty_list_of_audits_silences_none(tmp_path):
     assert before.keys() - after.keys() == {"hashes_not_recorded"}
 
 
+DEEP = 900 * "[" + 900 * "]"
 BROKEN = {
     "no JSON": ("{", "JSON"),
     "empty": ("", "JSON"),
     "a list": ("[]", "object"),
+    "deep": ('{"a": ' + 9999 * "[", "nested too deeply"),
+    "deep, and valid": (
+        PATHS["lag_bias"]
+        .read_text()
+        .replace('"comparison": {', f'"comparison": {{"ties": {DEEP}, '),
+        "nested too deeply",
+    ),
     "another object": ('{"a": 1}', "required, and not there"),
     "NaN": (PATHS["lag_bias"].read_text().replace("0.22719556093215942", "NaN"), "JSON"),
     "a string": (PATHS["lag_bias"].read_text().replace("0.22719556093215942", '"0.2"'), "per_seed"),

@@ -25,8 +25,12 @@ def _none_left() -> Iterator[None]:
     """A sweep whose test failed would leave a Ray cluster that the next one finds."""
     yield
     while started:
-        with started.pop() as process:
-            process.terminate()
+        process = started.pop()
+        process.terminate()
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def sweep(directory: Path, *overrides: str, **environment: str) -> subprocess.Popen[str]:
