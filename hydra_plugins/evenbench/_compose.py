@@ -6,10 +6,10 @@ import multiprocessing
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.errors import HydraException
@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from hydra_plugins.evenbench._processes import cores, die_with_parent
 
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 ENOUGH = 16  # runs for which other processes are worth their start
 
 Batch = Sequence[Sequence[str]]
@@ -34,17 +35,30 @@ def compose(loader: ConfigLoader, master: DictConfig, batch: Batch) -> list[Dict
     # elsewhere than on Linux a fork is not safe
     if cores() > 1 and len(batch) >= ENOUGH and sys.platform == "linux":
         fork = multiprocessing.get_context("fork")
-        given = (loader, master, batch)
-        with (
-            suppress(BrokenProcessPool),  # one was killed: what is missing is composed here
-            ProcessPoolExecutor(cores(), fork, _take, given) as pool,
-        ):
-            for number, config in enumerate(pool.map(_one, range(len(batch)), chunksize=8)):
+        pool = ProcessPoolExecutor(cores(), fork, _take, (loader, master, batch))
+        try:
+            with _held():
+                composed = pool.map(_one, range(len(batch)))  # one by one: an interrupt is quick
+            for number, config in enumerate(composed):
                 found[number] = config
+        except BrokenProcessPool:  # one was killed: what is missing is composed here
+            pass
+        finally:
+            pool.shutdown(cancel_futures=True)
     return [
         loader.load_sweep_config(master, list(overrides)) if config is None else config
         for config, overrides in zip(found, batch, strict=True)
     ]
+
+
+@contextmanager
+def _held() -> Iterator[None]:
+    """Interrupts wait: one that comes during a fork, where Python cannot raise, would be lost."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _take(*given: object) -> None:
@@ -52,6 +66,7 @@ def _take(*given: object) -> None:
     _given = given  # type: ignore[assignment]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     threading.Thread(target=die_with_parent, daemon=True).start()  # its lock is ours too
 
 

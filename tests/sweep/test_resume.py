@@ -196,7 +196,10 @@ def test_an_interrupt_while_planning_is_told_in_one_line(project: Path) -> None:
         while not (project / "early" / ".lock").exists():
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()  # lest a test that fails waits for the whole sweep
     assert process.returncode == 130
     assert said.strip() == "interrupted; what had finished is kept"
 
