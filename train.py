@@ -6,6 +6,7 @@ python train.py -m KEY=A,B …       a sweep: a run for every combination
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import hydra
@@ -46,7 +47,7 @@ def run(cfg: DictConfig) -> None:
             "schema": SCHEMA,
             **identity(cfg, context.runtime.choices),
             "baseline": config.baseline,
-            "metric": {"name": track.metric, "direction": track.directions[track.metric]},
+            "metric": {"name": track.metric, **asdict(track.describe(track.metric))},
             "analysis": config.analysis.model_dump(),
             **measured,
             "budget": {
@@ -57,11 +58,12 @@ def run(cfg: DictConfig) -> None:
             "cost": cost(network, track, config.training.batch_size)
             | {"train_seconds": history.seconds},
             "hashes": hashes,
+            "starts": record.starts(config.variant),
             "environment": record.environment(config, track.train.inputs.device),
             "overrides": list(context.overrides.task),
         },
         history=history.rows,
-        examples=test.get(track.metric),
+        examples=test,
         artifacts=probes.artifacts(network, track),
         weights=network.state_dict() if config.save_weights else None,
     )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.lag_bias import LagBias
-from models.mixer import Mixer
+from models.mixer import Mixer, Observed
 
 
 class Attention(Mixer):
@@ -87,14 +87,18 @@ class Attention(Mixer):
             logits = logits + mask[:, -1:]
         return logits.softmax(-1)[:, :, 0].mean(0).flip(-1)  # by key → by lag
 
-    def signature(self, start: Mixer, x: Tensor) -> dict[str, float]:
+    def signature(self, start: Mixer, x: Tensor) -> dict[str, Observed]:
         assert isinstance(start, Attention)
         rise = self.profile(x).double().diff(dim=-1).amax(-1)  # (H,) largest rise from lag to lag
         before = start.profile(x).double().diff(dim=-1).amax(-1)
         observed = {
-            "attention_max_first_difference": rise.max().item(),
-            "attention_rise_over_start": (rise - before).mean().item(),
-            "nonmonotone_heads": (rise > 0).double().mean().item(),
+            "attention_max_first_difference": Observed(
+                rise.max().item(), over="max", least=-1.0, most=1.0
+            ),
+            "attention_rise_over_start": Observed(
+                (rise - before).mean().item(), least=-2.0, most=2.0
+            ),
+            "nonmonotone_heads": Observed((rise > 0).double().mean().item(), least=0.0, most=1.0),
         }
         if isinstance(self.bias, LagBias):
             assert isinstance(start.bias, LagBias)
