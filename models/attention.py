@@ -55,11 +55,16 @@ class Attention(Mixer):
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return q, k, v
 
+    @property
+    def lags(self) -> Tensor:
+        """All that the context has, (N,)."""
+        return torch.arange(len(self.lag), device=self.lag.device)
+
     def mask(self) -> Tensor | None:
         """What is added to the logits, (H, N, N); None where there is no bias."""
         if self.bias is None:
             return None
-        curve: Tensor = self.bias(torch.arange(len(self.lag), device=self.lag.device))  # (H, N)
+        curve: Tensor = self.bias(self.lags)  # (H, N)
         return curve[:, self.lag] + self.future
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
@@ -102,11 +107,11 @@ class Attention(Mixer):
         }
         if isinstance(self.bias, LagBias):
             assert isinstance(start.bias, LagBias)
-            observed |= self.bias.shape_signature(start.bias, len(self.lag))
+            observed |= self.bias.shape_signature(start.bias, self.lags)
         return observed
 
     def artifacts(self, x: Tensor) -> dict[str, Tensor]:
         found = {"attention": self.profile(x)}  # (H, N)
         if self.bias is not None:
-            found["bias"] = self.bias(torch.arange(len(self.lag), device=x.device))  # (H, N)
+            found["bias"] = self.bias(self.lags)  # (H, N)
         return found

@@ -66,13 +66,13 @@ class ExpMixture(LagBias):
         variance = (posterior * (rates - mean[:, None]).square()).sum(1)
         return -self.gamma * mean, self.gamma * variance
 
-    def shape_signature(self, start: LagBias, context: int) -> dict[str, Observed]:
+    def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:
         assert isinstance(start, ExpMixture)
-        slope, curvature = self.derivatives(torch.arange(context, device=self.logits.device))
+        slope, curvature = self.derivatives(lags)
         weights = self.logits.double().softmax(-1)  # (H, J)
         entropy = -(weights * weights.log()).nansum(-1)
         moved = (self.log_rates - start.log_rates).double().square().mean().sqrt()  # in log units
-        return self.differences(context) | {
+        return super().shape_signature(start, lags) | {
             "rate_distance_from_start": Observed(moved.item(), least=0.0),
             "effective_components": Observed(  # exp of the weights' entropy
                 entropy.exp().mean().item(), least=1.0, most=float(self.logits.shape[1])

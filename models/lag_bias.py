@@ -28,17 +28,16 @@ class LagBias(Mechanism):
     def forward(self, lags: Tensor) -> Tensor:
         """Lags in tokens, integers ≥ 0, (L,) → the bias in logits, (H, L), at least float32."""
 
-    def shape_signature(self, start: LagBias, context: int) -> dict[str, Observed]:
-        """The curves over lags 0 … context − 1, against those of `start` (before training)."""
-        return self.differences(context)
+    def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:
+        """The curves at the context's lags 0, 1, …, (N,), against those of `start`.
 
-    def differences(self, context: int) -> dict[str, Observed]:
-        """The largest rise from one lag to the next, and the smallest change of that rise."""
-        bias = self(torch.arange(context, device=next(self.parameters()).device)).double()  # (H, N)
+        Here: the largest rise from one lag to the next, and the smallest change of that rise.
+        """
+        bias = self(lags).double()  # (H, N)
         found = {}
-        if context > 1:
+        if len(lags) > 1:
             found["bias_max_first_difference"] = Observed(bias.diff().max().item(), over="max")
-        if context > 2:
+        if len(lags) > 2:
             found["bias_min_second_difference"] = Observed(bias.diff(n=2).min().item(), over="min")
         return found
 

@@ -37,19 +37,13 @@ class LagTable(LagBias):
         last = self.table.shape[1] - 1
         return self.gamma * at_least_float32(self.table[:, lags.clamp(max=last)])
 
-    def shape_signature(self, start: LagBias, context: int) -> dict[str, Observed]:
-        lags = torch.arange(context, device=self.table.device)
+    def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:
         bias, before = self(lags).double(), start(lags).double()  # (H, N)
         falling = (bias.diff() < 0).double().mean().item()
         bending = (bias.diff(n=2) > 0).double().mean().item()
         distance = (bias - before).square().mean().sqrt().item()
-        steps = min(self.table.shape[1], context) - 1  # beyond them the table is flat
-        return self.differences(context) | {
-            "negative_first_differences": Observed(
-                falling, least=0.0, most=steps / max(context - 1, 1)
-            ),
-            "positive_second_differences": Observed(
-                bending, least=0.0, most=min(1.0, steps / max(context - 2, 1))
-            ),
+        return super().shape_signature(start, lags) | {
+            "negative_first_differences": Observed(falling, least=0.0, most=1.0),
+            "positive_second_differences": Observed(bending, least=0.0, most=1.0),
             "table_distance_from_start": Observed(distance, least=0.0),
         }

@@ -81,7 +81,7 @@ def test_mixture_signature_of_planted_parameters() -> None:
     with torch.no_grad():
         trained.log_rates += 0.3
         trained.logits[0, 0] = 50.0  # this head uses one component, the other all four
-    seen = trained.shape_signature(start, 32)
+    seen = trained.shape_signature(start, torch.arange(32))
     assert seen["rate_distance_from_start"].value == pytest.approx(0.3, rel=1e-5)
     assert seen["effective_components"].value == pytest.approx((1 + 4) / 2, rel=1e-5)
     assert seen["bias_max_slope"].value < 0

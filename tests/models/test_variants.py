@@ -93,6 +93,15 @@ def test_parameters_that_two_variants_share_start_bitwise_equal(
         assert torch.equal(ours[name], theirs[name]), name
 
 
+def test_what_a_mechanism_shares_with_another_starts_bitwise_equal(
+    composed: Callable[..., DictConfig],
+) -> None:
+    _, _, one, _ = build(validated(composed(*SMALL, "variant=idea")))
+    _, _, other, _ = build(validated(composed(*SMALL, "variant=frozen_mixture")))
+    for name, parameter in mechanism_parameters(one).items():
+        assert torch.equal(parameter, mechanism_parameters(other)[name]), name
+
+
 def test_another_seed_starts_elsewhere(variant: Built, composed: Callable[..., DictConfig]) -> None:
     _, _, other, _ = build(validated(composed(*SMALL, "seed=1")))
     assert not torch.equal(variant[2].embed.weight, other.embed.weight)

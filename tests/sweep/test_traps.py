@@ -89,7 +89,7 @@ PLANTED = {  # what is added to every copy, by path
             def forward(self, lags):
                 return self.gamma * self.offset.expand(-1, len(lags))
 
-            def shape_signature(self, start, context):
+            def shape_signature(self, start, lags):
                 return {}
 
 
@@ -106,11 +106,11 @@ PLANTED = {  # what is added to every copy, by path
 
 
         class Constructed(LagTable):
-            """Starts from numbers of torch's global stream."""
+            """Draws from torch's global stream, whatever for."""
 
             def __init__(self, heads, context, length=None, gamma=1.0):
                 super().__init__(heads, context, length, gamma)
-                nn.init.normal_(self.table, std=0.02)
+                torch.randn(1)
 
 
         class Drawn(LagTable):
@@ -195,7 +195,7 @@ SWEEPS = {
                 ),
                 ('torch.manual_seed(torch_seed(config.seed, "dropout"))', "pass"),
                 (
-                    "lambda name: torch_stream(config.seed, config.variant.initial_stream, name)",
+                    "partial(torch_stream, config.seed, config.variant.initial_stream)",
                     "lambda _, one=torch_stream(config.seed): one",
                 ),
             ),

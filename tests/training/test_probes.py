@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import DictConfig
@@ -12,7 +14,8 @@ from torch import Tensor, nn
 from models.mixer import Mixer, Observed
 from models.network import Network
 from tests.conftest import SMALL
-from tracks.track import Split, Track
+from tracks.sequence import Sequence
+from tracks.track import Metric, Split, Track
 from training import probes
 from training.build import build
 from training.config import validated
@@ -131,7 +134,7 @@ def test_metrics_over_blocks(composed: Compose) -> None:
         network.blocks[1].mixer.bias.log_rates += 0.5  # else the blocks are alike
         network.blocks[1].mixer.bias.logits[:, 0] += 1.0
     seen = probes.gathered(probes.observe(network, network, track))
-    blocks = [b.mixer.bias.shape_signature(b.mixer.bias, 32) for b in network.blocks]
+    blocks = [b.mixer.bias.shape_signature(b.mixer.bias, torch.arange(32)) for b in network.blocks]
     for metric, gather in [
         ("bias_max_slope", max),
         ("bias_min_curvature", min),
@@ -236,3 +239,47 @@ def test_a_look_at_the_future_in_training_alone_is_seen(
     assert probes.causal(network, track) is expected
     assert not network.training
     assert torch.random.get_rng_state().equal(state)
+
+
+class Rising(Sequence):
+    """Says of every value of the horizon whether it lies above the context's mean."""
+
+    metric = "accuracy"
+    metrics: ClassVar = {"accuracy": Metric("max", bounds=(0.0, 1.0), can_tie=True)}
+
+    def scores(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return {"accuracy": ((outputs[:, -1] > 0) == (targets > 0)).float().mean(-1)}
+
+
+def test_beside_a_metric_that_can_tie_stands_the_loss(composed: Compose) -> None:
+    _, network = built(composed)
+    track = Rising(lambda split: np.random.default_rng(len(split)), train=4, validation=8, test=9)
+    with torch.no_grad():
+        for each in network.blocks:
+            each.mixer.bias.table.normal_(std=0.01)  # too little to turn a sign
+    validation = evaluate(network, track, track.validation)
+    test = evaluate(network, track, track.test)
+    measured = probes.measure(None, network, network, track, validation, test)
+    assert measured["secondary"] == {
+        "loss": {
+            "validation": pytest.approx(validation["loss"].mean().item()),
+            "test": pytest.approx(test["loss"].mean().item()),
+            "direction": "min",
+            "bounds": (None, None),
+            "can_tie": False,
+        }
+    }
+    errors = (network(track.test.inputs)[:, -1] - track.test.targets).square().mean(-1)
+    torch.testing.assert_close(test["loss"], errors.detach())
+    assert measured["scores"]["test"] == pytest.approx(test["accuracy"].mean().item())
+    assert measured["probes"]["ablation"] == 0  # the accuracy ties
+    assert 0 < abs(measured["probes"]["loss_ablation"]) < 1e-2
+
+
+def test_a_metric_that_cannot_tie_needs_no_loss_beside_it(composed: Compose) -> None:
+    track, network = built(composed)
+    scores = evaluate(network, track, track.test)
+    measured = probes.measure(None, network, network, track, scores, scores)
+    assert set(measured["secondary"]) == {"mae"}
+    assert measured["probes"]["loss_ablation"] is None
+    assert measured["probes"]["ablation"] is not None
