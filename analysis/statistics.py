@@ -104,9 +104,10 @@ def _turning_points(d: Array) -> tuple[Array, Array]:
     """
     unit = float(np.abs(d).max()) or 1.0
     # Flips are drawn by position: neither the seeds' order, nor which arm is called the idea, nor
-    # the unit is to matter.
+    # the unit, nor the mean is to matter. So the end with the wider gaps comes first.
     ordered, negated = np.sort(d) / unit, np.sort(-d) / unit
-    swapped = ordered.tolist() < negated.tolist()
+    gaps = [[*np.diff(each).round(9), *each] for each in (ordered, negated)]
+    swapped = gaps[0] < gaps[1]
     if swapped:
         ordered = negated
     smaller, larger = list[Array](), list[Array]()
@@ -406,6 +407,6 @@ def ulps_apart(a: ArrayLike, b: ArrayLike) -> float:
     Source: Goldberg (1991), ACM Computing Surveys 23, §1.2.
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    magnitude = np.minimum(np.maximum(np.abs(a), np.abs(b)), np.finfo(np.float32).max)
-    ulp = np.spacing(magnitude.astype(np.float32))
+    most = np.nextafter(np.finfo(np.float32).max, np.float32(0))  # the last that has a next
+    ulp = np.spacing(np.minimum(np.maximum(np.abs(a), np.abs(b)), most).astype(np.float32))
     return float(np.max(np.abs(a - b) / ulp, initial=0.0))
