@@ -202,6 +202,7 @@ def test_drawn_p_and_interval_agree(pairs, sign):
     d = sign * generator.normal(0.4, 1, pairs)
     assert_dual(d)
     low, high = statistics.sign_flip_interval(d, 0.05)
+    assert statistics.sign_flip_interval(-d[::-1], 0.05) == (-high, -low)
     for end, out in ((low, -1e-9), (high, 1e-9)):
         assert statistics.sign_flip_p(d - end - out) <= 0.05 < statistics.sign_flip_p(d - end + out)
 
