@@ -153,8 +153,9 @@ def _parity(
     if abs(there - here) <= here * PARITY_PCT / 100:
         return
     baseline, idea = (side.name for side in comparison.sides)
-    apart = f": {100 * abs(there - here) / here:.3g} % {'more' if there > here else 'less'}"
-    told = f"{idea} has {there:.7g} {what}, {baseline} {here:.7g}{apart if here else ''}"
+    told = f"{idea} has {there:.7g} {what}, {baseline} {here:.7g}"
+    if here:
+        told += f": {100 * abs(there - here) / here:.3g} % {'more' if there > here else 'less'}"
     even = f"Change a width so that both arms have as many: the larger may win by {by} alone."
     ahead = {"idea": idea, "baseline": baseline, None: None}[concluded.ahead]
     if ahead is None:

@@ -69,8 +69,8 @@ def few_seeds_of(
     else:
         told = out_of_range(comparisons, alpha)
         advice = (
-            f"Declare a level of at least {comparisons * least_p(pairs, pairs):.3g}, or compare "
-            "fewer ideas."
+            f"Declare a level of at least {comparisons * least_p(EXACT_UP_TO, EXACT_UP_TO):.3g}, "
+            f"which {EXACT_UP_TO} seeds can reach."
             if fewest is None
             else f"Run {fewest} to {EXACT_UP_TO} seeds."
         )
