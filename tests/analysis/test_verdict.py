@@ -137,6 +137,7 @@ def test_scores_that_are_equal_to_the_last_digit():
         assert equal.verdict == "equivalent"
         assert (equal.system_verdict, equal.practical_verdict) == ("partial", "no_effect")
         assert equal.ahead is None
+    assert conclusion(inert_ulps=5.0, **ZEROS | {"d": np.zeros(1)}).verdict == "equivalent"
     assert conclusion(inert_ulps=4.0, **ZEROS).verdict == "inert"
     assert conclusion(void("data_mismatch"), inert_ulps=5.0, **ZEROS).verdict == "invalid"
     for d in ([0.0] * 7 + [1e-9], []):
@@ -166,6 +167,12 @@ def test_runs_that_diverged_are_a_finding_about_the_idea_alone(tmp_path, arm, be
         pick(records, "idea", seed=3)[0]["hashes"]["data"] = beside
     [judged] = analysed(write_sweep(tmp_path, records))
     assert (judged.verdict, judged.system_verdict) == ("invalid", system)
+
+
+def test_why_names_what_is_void_alone():
+    others = [Audit("few_seeds", "warning", "few", ""), Audit("grid_edge", "note", "edge", "")]
+    assert conclusion(*others).why is None
+    assert conclusion(void("data_mismatch"), *others, void("missing_run")).why == "why why"
 
 
 def test_warnings_and_notes_void_nothing():
