@@ -63,9 +63,10 @@ def test_a_family_is_planned_at_its_share_of_the_level(tmp_path):
 
 
 def test_the_family_is_that_of_the_rules(tmp_path):
-    sweep = write_sweep(tmp_path, grid(seeds=range(4)) + grid(seeds=range(4), track="series"))
-    assert [plan.comparisons for plan in plans(sweep)] == [2, 2]
-    assert [plan.comparisons for plan in plans(sweep, rules=Rules(family="track"))] == [1, 1]
+    records = grid(["baseline", "a", "b"], seeds=range(4))
+    sweep = write_sweep(tmp_path, records + grid(seeds=range(4), track="series"))
+    assert [plan.comparisons for plan in plans(sweep)] == [3, 3, 3]
+    assert [plan.comparisons for plan in plans(sweep, rules=Rules(family="track"))] == [2, 2, 1]
 
 
 DRAWN = "of more than 20 pairs flips are drawn, and p is at least 1e-05"
