@@ -56,6 +56,7 @@ class Effect:
     p_selection_aware: float | None = None
     ci: statistics.Interval | None = None
     ci_signflip: statistics.Interval | None = None
+    ci_signflip_family: statistics.Interval | None = None  # at 1 − alpha/m; of m > 1 comparisons
     dz: float | None = None
     hedges_g: float | None = None
     prob_improvement: float | None = None
@@ -244,8 +245,11 @@ def measure(
         p_min,
         delta_mean=float(d.mean()),
         p_value=statistics.sign_flip_p(d),
-        ci=statistics.t_interval(d),
-        ci_signflip=statistics.sign_flip_interval(d),
+        ci=statistics.t_interval(d, rules.alpha),
+        ci_signflip=statistics.sign_flip_interval(d, rules.alpha),
+        ci_signflip_family=statistics.sign_flip_interval(d, rules.alpha / comparisons)
+        if comparisons > 1
+        else None,
         dz=statistics.standardised_mean(d),
         hedges_g=statistics.hedges_g(d),
         prob_improvement=improved,

@@ -142,6 +142,7 @@ def _comparison(judged: Judged) -> Json:
         "alpha": comparison.rules.alpha,
         "ci": effect.ci,
         "ci_signflip": effect.ci_signflip,
+        "ci_signflip_family": effect.ci_signflip_family,
         "ci_half_width": None if effect.ci is None else (effect.ci[1] - effect.ci[0]) / 2,
         "dz": effect.dz,
         "hedges_g": effect.hedges_g,

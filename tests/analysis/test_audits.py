@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from analysis.audits import AUDITS
+from analysis.audits import AUDITS, CONCLUSION_AUDITS
+from analysis.audits.evidence import few_seeds_of
 from tests.analysis.builder import analysed, diverge, grid, pick, record, write_run, write_sweep
 
 
@@ -45,7 +46,7 @@ def test_clean_sweep_raises_nothing(tmp_path):
 
 
 def test_every_audit_has_a_trap():
-    assert {check.__name__ for check in AUDITS} == {
+    assert {check.__name__ for check in (*AUDITS, *CONCLUSION_AUDITS)} == {
         name.removeprefix("test_trap_") for name in globals() if name.startswith("test_trap_")
     }
 
@@ -304,44 +305,92 @@ def test_trap_out_of_reach(tmp_path, records, arm, reach, void):
 
 
 PARITY = {
-    "parameter_parity": ("parameters", 101832),
-    "flop_parity": ("flops_per_example", 6.1e6),
+    "parameter_parity": ("parameters", 100_000),
+    "flop_parity": ("flops_per_example", 6e6),
     "memory_parity": ("saved_bytes", 1.2e7),
 }
 
 
-def parity(folder, records, code, factor, apart):
+def parity(folder, records, code, factor, ahead, found):
+    """The idea has `factor` times as much; of `ahead` it is told with more, less, or none."""
     field, was = PARITY[code]
+    for run in records:
+        run["cost"][field] = was
     for run in pick(records, "idea", lr=None):
         run["cost"][field] = round(was * factor)
+        if ahead == "baseline":
+            run["scores"]["test"] += 0.1
+        elif ahead is None:
+            run["scores"]["test"] += 0.1 * (run["seed"] % 2)
     [judged] = analysed(write_sweep(folder, records))
-    if not apart:
+    assert judged.ahead == ahead
+    if found is None:
         assert faults(judged) == []
         return
     severity, message = only(judged, code)
-    assert severity == "warning"
+    assert severity == found
     assert f"idea has {round(was * factor):.7g} " in message
-    assert f"baseline {was:.7g}" in message
+    share = f"{100 * abs(factor - 1):.3g} % {'more' if factor > 1 else 'less'}"
+    assert f"baseline {was:.7g}: {share}; " in message
+    if ahead is None:
+        assert "no difference of the scores is decided" in message
+    else:
+        assert f"{ahead} is ahead with {'more' if severity == 'warning' else 'less'}" in message
 
 
 FACTORS = pytest.mark.parametrize(
-    ("factor", "apart"), [(2, True), (1.06, True), (0.94, True), (1.04, False), (0.96, False)]
+    ("factor", "ahead", "found"),
+    [
+        (2, "idea", "warning"),
+        (1.052, "idea", "warning"),  # of the idea's it is less than 5 %
+        (1.05, "idea", None),
+        (0.951, "idea", None),  # of the idea's it is more
+        (0.94, "idea", "note"),
+        (1.06, "baseline", "note"),
+        (0.94, "baseline", "warning"),
+        (1.06, None, "note"),
+        (0.94, None, "note"),
+    ],
 )
 
 
 @FACTORS
-def test_trap_parameter_parity(tmp_path, records, factor, apart):
-    parity(tmp_path, records, "parameter_parity", factor, apart)
+def test_trap_parameter_parity(tmp_path, records, factor, ahead, found):
+    parity(tmp_path, records, "parameter_parity", factor, ahead, found)
 
 
 @FACTORS
-def test_trap_flop_parity(tmp_path, records, factor, apart):
-    parity(tmp_path, records, "flop_parity", factor, apart)
+def test_trap_flop_parity(tmp_path, records, factor, ahead, found):
+    parity(tmp_path, records, "flop_parity", factor, ahead, found)
 
 
 @FACTORS
-def test_trap_memory_parity(tmp_path, records, factor, apart):
-    parity(tmp_path, records, "memory_parity", factor, apart)
+def test_trap_memory_parity(tmp_path, records, factor, ahead, found):
+    parity(tmp_path, records, "memory_parity", factor, ahead, found)
+
+
+def test_parity_is_of_the_mean_over_runs_and_of_nothing_too(tmp_path, records):
+    pick(records, "idea", seed=0)[0]["cost"]["parameters"] += 40_000  # of one in eight: 4.9 %
+    [judged] = analysed(write_sweep(tmp_path / "one", records))
+    assert faults(judged) == []
+    for run in pick(records, "baseline"):
+        run["cost"]["parameters"] = 0
+    [judged] = analysed(write_sweep(tmp_path / "nothing", records))
+    assert only(judged, "parameter_parity")[1].endswith(
+        "parameters, baseline 0; idea is ahead with more."
+    )
+
+
+def test_parity_of_a_difference_that_is_undone_by_the_family_is_a_note(tmp_path):
+    """p = 2/64 of each; of two comparisons, 4/64 decides nothing."""
+    for arms, severity in ((["baseline", "a"], "warning"), (["baseline", "a", "b"], "note")):
+        records = grid(arms, seeds=range(6))
+        for run in pick(records, "a", lr=None):
+            run["cost"]["parameters"] *= 2
+        judged = analysed(write_sweep(tmp_path / severity, records))
+        assert [found for found, _ in raised(judged[0], "parameter_parity")] == [severity]
+        order = [("void", "warning", "note").index(each.severity) for each in judged[0].audits]
+        assert order == sorted(order)
 
 
 def test_parity_is_of_the_selected_configurations(tmp_path, records):
@@ -569,9 +618,50 @@ def test_trap_few_seeds(tmp_path, ideas, seeds, few):
             severity, message = only(each, "few_seeds")
             assert severity == "warning"
             assert f"{seeds} of {seeds} pairs differ" in message
-            assert f"at least {seeds + 1} must" in message
+            assert f"a family of {ideas} at least {seeds + 1} must differ" in message
+            assert each.audits[0].advice == f"Run at least {seeds + 1} seeds."
         else:
             assert faults(each) == []
+
+
+@pytest.mark.parametrize(
+    ("alpha", "told", "advice"),
+    [
+        (1e-5, None, None),
+        (0.99e-5, "only 18 to 20 seeds can reach level 9.9e-06 in a family of 1: of more than 20 "
+         "pairs flips are drawn, and p is at least 1e-05.", "Run 18 to 20 seeds."),
+        (1e-6, "no number of seeds can reach level 1e-06 in a family of 1: p is at least 1.91e-06 "
+         "of 20 pairs, and of more than 20 pairs flips are drawn, and p is at least 1e-05.",
+         "Declare a level of at least 1.91e-06, which 20 seeds can reach."),
+    ],
+)  # fmt: skip
+def test_above_20_pairs_few_seeds_knows_what_drawn_flips_can_show(tmp_path, alpha, told, advice):
+    """25 pairs, all better: p = 1/(99 999 + 1)."""
+    records = grid(seeds=range(25), lrs=[0.003])
+    for run in records:
+        run["analysis"]["alpha"] = alpha
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert judged.p_value == judged.effect.p_min == 1e-5
+    if told is None:
+        assert judged.verdict == "idea better (significant)"
+        assert faults(judged) == []
+        return
+    assert judged.verdict == "underpowered"
+    assert only(judged, "few_seeds") == ("warning", f"25 of 25 pairs differ; {told}")
+    assert judged.audits[0].advice == advice
+
+
+def test_few_seeds_of_a_plan():
+    assert list(few_seeds_of(7, 3, 0.05, "7 seeds are planned")) == []
+    [found] = few_seeds_of(6, 3, 0.05, "6 seeds are planned")
+    assert (found.code, found.severity) == ("few_seeds", "warning")
+    assert found.message == (
+        "6 seeds are planned; at level 0.05 in a family of 3 at least 7 must differ, or no outcome "
+        "can be significant."
+    )
+    assert found.advice == "Run at least 7 seeds."
+    [found] = few_seeds_of(8, 2, 1e-6, "8 seeds are planned")
+    assert found.advice.startswith("Declare a level of at least 3.81e-06")  # 2 · 2/2²⁰
 
 
 def test_trap_fixed_data(tmp_path, records):

@@ -405,6 +405,11 @@ def test_numbers_by_other_means(tmp_path):
     assert comparison["pairing_rho"] == pytest.approx(np.corrcoef(baseline, idea)[0, 1])
     means = sorted(np.mean(some) for k in range(1, n + 1) for some in combinations(d, k))
     assert comparison["ci_signflip"] == pytest.approx([means[5], means[-6]])  # ⌊0.05·2⁸/2⌋ = 6
+    assert comparison["ci_signflip_family"] == pytest.approx([means[2], means[-3]])  # half of it
+    student = stats.ttest_1samp(d, 0)
+    assert comparison["ci"] == pytest.approx(list(student.confidence_interval(0.95)))
+    for text, ends in (("95 % sign-flip interval [", 6), ("97.5 %, for a family of 2: [", 3)):
+        assert f"{text}{means[ends - 1]:.4g}, {means[-ends]:.4g}]" in report["verdict"]
     # one configuration each: there is no selection to redo
     assert comparison["p_selection_aware"] == comparison["p_value"]
     assert comparison["p_min"] == 2 / 2**7
@@ -422,6 +427,64 @@ def test_numbers_by_other_means(tmp_path):
     assert bench["parameterization"] == (
         "idea (configuration variant-idea), 33280 parameters in its mixers"
     )
+
+
+@pytest.mark.parametrize(("alpha", "k"), [(0.05, 6), (0.1, 12), (0.02, 2)])
+def test_intervals_are_at_the_level_that_is_judged_by(tmp_path, capsys, alpha, k):
+    """k = ⌊α·2⁸/2⌋; p and the interval beside it say the same."""
+    d = np.array([-0.010, -0.020, 0.003, -0.015, -0.002, -0.012, 0.004, -0.008])
+    sweep = write_sweep(tmp_path, paired(np.full(8, 0.5), 0.5 + d), examples=False)
+    report = report_of(sweep, "--alpha", str(alpha))
+    comparison = report["bench_report"]["comparison"]
+    d = np.array(comparison["per_seed_diffs"])
+    means = sorted(np.mean(some) for k in range(1, 9) for some in combinations(d, k))
+    assert comparison["ci_signflip"] == pytest.approx([means[k - 1], means[-k]])
+    assert comparison["ci_signflip_family"] is None
+    low, high = comparison["ci"]
+    student = stats.ttest_1samp(d, 0).confidence_interval(1 - alpha)
+    assert (low, high) == pytest.approx(tuple(student))
+    assert comparison["ci_half_width"] == pytest.approx((high - low) / 2)
+    holds = comparison["ci_signflip"][0] <= 0 <= comparison["ci_signflip"][1]
+    assert holds == (comparison["p_value"] > alpha) == (alpha <= 0.05)
+    shown = f"{100 * (1 - alpha):g} % sign-flip interval [{means[k - 1]:.4g}, {means[-k]:.4g}]"
+    assert shown in report["verdict"]
+    assert shown in " ".join(capsys.readouterr().out.split())
+
+
+def test_five_pairs_show_the_t_interval_by_its_name(tmp_path, capsys):
+    """All five are better: p = .0625, and a t interval without 0, which must not pass for p's."""
+    report = report_of(write_sweep(tmp_path, grid(seeds=range(5))))
+    comparison = report["bench_report"]["comparison"]
+    low, high = comparison["ci"]
+    assert high < 0
+    assert comparison["p_value"] == 2 / 32
+    assert comparison["ci_signflip"] is comparison["ci_signflip_family"] is None
+    shown = f"95 % t interval [{low:.4g}, {high:.4g}] (no sign-flip interval from 5 pairs)"
+    assert shown in report["verdict"]
+    assert shown in " ".join(capsys.readouterr().out.split())
+    assert "no outcome could have been significant. Run at least 6 seeds." in report["verdict"]
+
+
+def test_scores_that_cannot_tell_the_arms_apart(tmp_path):
+    records = paired([0.5] * 8, [0.5] * 8)  # their examples differ
+    report = report_of(write_sweep(tmp_path, records))
+    comparison = report["bench_report"]["comparison"]
+    assert (comparison["verdict"], comparison["p_equivalence"]) == ("equivalent", None)
+    assert (
+        "same on every seed, to the last digit: mse could not tell them apart" in report["verdict"]
+    )
+    assert report["practical_verdict"] == "no_effect"
+
+
+def test_better_without_its_signature_has_not_worked(tmp_path):
+    records = grid()
+    pick(records, "idea", seed=3)[0]["signature"]["observed"]["rate_distance_from_start"] = 0.0
+    report = report_of(write_sweep(tmp_path, records))
+    assert report["system_verdict"] == "partial"
+    assert report["practical_verdict"] == "helps"
+    assert report["worked"] is report["bench_report"]["comparison"]["system_worked"] is False
+    assert report["system_judged"] is True
+    assert report["mechanism_ok"] == 0
 
 
 def test_seeds_that_tune_are_not_reported(tmp_path):
@@ -560,7 +623,7 @@ def test_the_verdict_says_what_weakens_it(tmp_path):
     pick(records, "idea", seed=3, lr=0.006)[0]["signature"]["observed"] = {}
     report = report_of(write_sweep(tmp_path / "doubtful", records))
     assert report["verdict"].endswith(
-        "It is weakened by grid_edge (2), unconfirmed_signature: see the audits."
+        "It is weakened by grid_edge × 2, unconfirmed_signature: see the audits."
     )
     assert "confirmed in 7 of 8 models" in report["verdict"]
     for audit in report["bench_report"]["audits"]:
