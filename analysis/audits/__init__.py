@@ -39,6 +39,7 @@ AUDITS: tuple[Check, ...] = (
     budget.parameter_parity,
     budget.flop_parity,
     budget.memory_parity,
+    evidence.saturated,
     evidence.few_seeds,
     mechanism.unconfirmed_signature,
     mechanism.prediction_edited,
