@@ -265,8 +265,8 @@ def test_what_each_field_may_hold(tmp_path, path, good, bad):
         ("", "no valid JSON"),
         ('{"x": ' + "[" * 9999, "nested too deeply"),
         ("{}", "schema: required, and not there"),
-        ('{"schema": 2, "runs": [{"track": 1}]}', "runs.track: Expected `str`, got `int`"),
-        ('{"schema": 2, "runs": [{"track": "x"}]}', "runs.variant: required, and not there"),
+        ('{"schema": 2, "runs": [{"track": 1}]}', "runs[0].track: Expected `str`, got `int`"),
+        ('{"schema": 2, "runs": [{"track": "x"}]}', "runs[0].variant: required, and not there"),
         ("[]", "Expected `object`, got `array`"),
     ],
 )
