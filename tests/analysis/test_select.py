@@ -136,6 +136,16 @@ def test_without_a_seed_to_compare_the_most_runs_and_fewest_failures_count(tmp_p
     assert select(arm, {0, 1, 2}, "min").best.config["lr"] == 0.006
 
 
+def test_scores_stand_in_the_order_of_their_seeds(tmp_path):
+    seeds = (1000, 64, 5, 33)  # as no set of numbers lists them
+    records = [record("idea", seed, validation=seed / 1000, test=seed) for seed in seeds]
+    [arm] = arms_of(tmp_path, records).values()
+    chosen = select(arm, {*seeds}, "min")
+    assert chosen.compared == (5, 33, 64, 1000)
+    assert chosen.best.validation == (0.005, 0.033, 0.064, 1.0)
+    assert chosen.best.test == (5, 33, 64, 1000)
+
+
 def test_arms_by_track_and_variant_and_the_baselines_they_name(tmp_path):
     records = [record("idea", 0, track="series"), record("idea", 0), record("baseline", 1)]
     records += [record("idea", 1, baseline=None), record("idea", 2, baseline="other")]
