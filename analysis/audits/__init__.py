@@ -42,6 +42,7 @@ AUDITS: tuple[Check, ...] = (
     budget.unequal_grid,
     budget.unequal_budget,
     budget.grid_edge,
+    evidence.saturated,
     evidence.few_seeds,
     mechanism.unconfirmed_signature,
     mechanism.prediction_edited,

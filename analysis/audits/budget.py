@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
-from analysis.record import Cost
+from analysis.record import Cost, Run
 from analysis.select import Arm
 from analysis.text import hyper_text, seed_list, some
 
@@ -41,12 +41,22 @@ def unequal_grid(comparison: Comparison) -> Iterator[Audit]:
 
 
 def _tries(arm: Arm) -> int:
-    """Configurations that differ in any score: a key that does nothing in an arm tunes nothing."""
+    """Configurations, of those known to be numerically one a single one: that tuned nothing.
+
+    They are one where they have the same seeds, and on each the same score by a metric that cannot
+    tie: equal accuracies do not show that a key does nothing.
+    """
     different: set[object] = set()
     for hyper, runs in arm.grid.items():
-        scores = tuple((seed, run.validation, run.test) for seed, run in sorted(runs.items()))
-        different.add(hyper if any(run.diverged for run in runs.values()) else scores)
+        known = all(run.smooth and not run.diverged for run in runs.values())
+        different.add(tuple(map(_scores, sorted(runs.items()))) if known else hyper)
     return len(different)
+
+
+def _scores(of_seed: tuple[int, Run]) -> tuple[object, ...]:
+    seed, run = of_seed
+    metric = run.smooth or run.metric.name
+    return seed, metric, run.score(metric, "validation"), run.score(metric, "test")
 
 
 def unequal_budget(comparison: Comparison) -> Iterator[Audit]:

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+import numpy as np
+
 from analysis.audits.audit import Audit, Severity
 from analysis.compare import Comparison
-from analysis.statistics import EXACT_UP_TO, fewest_pairs, least_p
-from analysis.text import seed_list, some
+from analysis.record import LOSS
+from analysis.statistics import EXACT_UP_TO, INERT_ULPS, fewest_pairs, least_p, ulps_apart
+from analysis.text import number, seed_list, some
 
 
 def split_overlap(comparison: Comparison) -> Iterator[Audit]:
@@ -27,6 +30,32 @@ def split_overlap(comparison: Comparison) -> Iterator[Audit]:
                 f"Up to {max(shared.values())} test examples of {side.name} also stand in train or "
                 f"validation (seed {seed_list(shared)}).",
                 "Split the data so that no example stands in two splits.",
+            )
+
+
+def saturated(comparison: Comparison) -> Iterator[Audit]:
+    """An arm's scores stand at the metric's bound, or do not vary where few values are taken."""
+    metric = comparison.metric
+    for side in comparison.sides:
+        scores = side.scores
+        if not scores.size or not np.isfinite(scores).all():
+            continue
+        reached = [
+            f"the {end} that {metric.name} can be"
+            for end, bound in zip(("lowest", "highest"), metric.bounds or (None, None), strict=True)
+            if bound is not None and ulps_apart(scores, [bound] * scores.size) <= INERT_ULPS
+        ]
+        if not metric.is_smooth and scores.size > 1 and np.ptp(scores) == 0:
+            reached.append("on every seed the same")
+        if reached:
+            loss = side.paired[0].smooth == LOSS
+            yield Audit(
+                "saturated",
+                "warning",
+                f"All {scores.size} test scores of {side.name} are {number(scores[0])}, "
+                f"{reached[0]}: the task cannot tell arms apart there.",
+                "Take a harder task"
+                + (f", or judge by what is smooth (--metric {LOSS})." if loss else "."),
             )
 
 

@@ -270,7 +270,7 @@ FAULTS: dict[tuple[str, str], list[Fault]] = {
         (
             "init_mismatch",
             "warning",
-            "11 parameters outside the mechanism, of one name and shape, start",
+            "11 parameters of one name and shape start different in the arms",
         ),
     ],
     ("another_seed", "sequence/short"): [],
