@@ -227,13 +227,26 @@ def test_trap_diverged_run(tmp_path, records):
     assert (judged.verdict, judged.system_verdict) == ("invalid", "invalid")
 
 
-def test_trap_metric_mismatch(tmp_path, records):
-    pick(records, "idea", seed=5)[0]["metric"]["name"] = "mae"
-    [judged] = analysed(write_sweep(tmp_path, records))
-    severity, message = only(judged, "metric_mismatch")
+@ARMS
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"name": "rmse"}, "rmse (lower is better)"),
+        ({"direction": "max"}, "mse (higher is better)"),
+    ],
+)
+def test_trap_metric_mismatch(tmp_path, records, arm, other, told):
+    pick(records, arm, seed=5)[0]["metric"] |= other
+    [judged] = analysed(write_sweep(tmp_path / "other", records, examples=False))
+    [(severity, message)] = raised(judged, "metric_mismatch")
     assert severity == "void"
-    assert "mae (lower is better) in idea" in message
+    assert f"{told} in {arm}" in message
     assert judged.verdict == "invalid"
+    for run in records:
+        run["metric"] = {"name": "mse", "direction": "min"}
+    records[0]["metric"] |= {"bounds": [0, None], "can_tie": False}  # older ones do not say
+    found = analysed(write_sweep(tmp_path / "older", records, examples=False))[0]
+    assert raised(found, "metric_mismatch") == []
 
 
 def test_trap_data_mismatch(tmp_path, records):
