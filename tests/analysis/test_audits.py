@@ -228,13 +228,26 @@ def test_trap_diverged_run(tmp_path, records):
     assert (judged.verdict, judged.system_verdict) == ("invalid", "invalid")
 
 
-def test_trap_metric_mismatch(tmp_path, records):
-    pick(records, "idea", seed=5)[0]["metric"]["name"] = "mae"
-    [judged] = analysed(write_sweep(tmp_path, records))
-    severity, message = only(judged, "metric_mismatch")
+@ARMS
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"name": "rmse"}, "rmse (lower is better)"),
+        ({"direction": "max"}, "mse (higher is better)"),
+    ],
+)
+def test_trap_metric_mismatch(tmp_path, records, arm, other, told):
+    pick(records, arm, seed=5)[0]["metric"] |= other
+    [judged] = analysed(write_sweep(tmp_path / "other", records, examples=False))
+    [(severity, message)] = raised(judged, "metric_mismatch")
     assert severity == "void"
-    assert "mae (lower is better) in idea" in message
+    assert f"{told} in {arm}" in message
     assert judged.verdict == "invalid"
+    for run in records:
+        run["metric"] = {"name": "mse", "direction": "min"}
+    records[0]["metric"] |= {"bounds": [0, None], "can_tie": False}  # older ones do not say
+    found = analysed(write_sweep(tmp_path / "older", records, examples=False))[0]
+    assert raised(found, "metric_mismatch") == []
 
 
 def test_trap_data_mismatch(tmp_path, records):
@@ -1074,7 +1087,7 @@ def test_equal_accuracies_do_not_show_that_a_key_does_nothing(tmp_path, records,
     for run in records:
         seed, lr = run["seed"], run["hyper"]["lr"]
         acted = loss == "unlike" or run["variant"] == "idea" or (loss == "of one seed" and seed > 6)
-        can_tie(run, 1.0, 0.1 + (lr if acted else 0.0))
+        can_tie(run, 0.9 + lr if run["variant"] == "idea" else 1.0, 0.1 + (lr if acted else 0.0))
         if loss == "not recorded":
             del run["secondary"]["loss"]
         if loss == "can tie":
@@ -1084,13 +1097,11 @@ def test_equal_accuracies_do_not_show_that_a_key_does_nothing(tmp_path, records,
     assert found == (["void"] if loss == "equal" else [])
 
 
-def test_a_key_acts_if_it_moves_either_split(tmp_path, records):
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_key_acts_if_it_moves_either_split(tmp_path, records, split):
     for run in pick(records, "baseline", lr=None):
-        run["scores"]["test"] = run["seed"] / 10
-        run["scores"]["validation"] = 0.5 + run["hyper"]["lr"]
-    for run in pick(records, "idea", lr=None):
-        run["scores"]["test"] = 0.5 + run["hyper"]["lr"]
-        run["scores"]["validation"] = 0.5
+        run["scores"] = {"validation": 0.5, "test": 0.5 + run["seed"] / 10}
+        run["scores"][split] += run["hyper"]["lr"]
     [judged] = analysed(write_sweep(tmp_path, records, examples=False))
     assert raised(judged, "unequal_grid") == []
 

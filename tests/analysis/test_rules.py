@@ -7,6 +7,7 @@ import pytest
 
 import analyze
 from tests.analysis.builder import (
+    analysed,
     can_tie,
     diverge,
     grid,
@@ -105,6 +106,15 @@ def test_metric_is_judged_by_its_own_bounds_and_examples(tmp_path):
         assert comparisons(sweep)[0]["inert_ulps"] > 1000
 
 
+def test_examples_of_another_number_are_not_compared_one_by_one(tmp_path):
+    sweep = write_sweep(tmp_path, grid(lrs=[0.003], seeds=range(2), test=0.5), examples=False)
+    for folder in sweep.glob("0*"):
+        count = 3 if folder.name.endswith("idea-1") else 5
+        write_examples(folder, **{"test/mse": np.full(count, 0.5)})
+    [judged] = analysed(sweep)
+    assert judged.effect.inert_ulps == 0  # of that pair, the scores are
+
+
 def test_a_metric_that_can_tie_never_makes_arms_inert(tmp_path):
     """A solved task: the loss tells the arms apart, or nothing does."""
     records = grid(lrs=[0.003])
@@ -128,6 +138,10 @@ def test_a_metric_that_can_tie_never_makes_arms_inert(tmp_path):
     sweep = write_sweep(tmp_path / "none", records, examples=False)
     assert run(sweep) == 0
     assert comparisons(sweep)[0]["inert_ulps"] is None
+    for each in pick(records, "baseline"):  # of one arm alone
+        can_tie(each, 1.0, 0.25)
+    [judged] = analysed(write_sweep(tmp_path / "one", records, examples=False))
+    assert judged.effect.inert_ulps is None
     for each in records:
         can_tie(each, 1.0, 0.25)
     sweep = write_sweep(tmp_path / "equal", records, examples=False)
