@@ -26,7 +26,8 @@ def meant(arguments: Sequence[str]) -> list[str]:
 
     `seed=0-7` is a sweep over eight seeds; seeds that are given more than once, as bash makes them
     of `seed={0..7}`, are one sweep. An experiment is a sweep, with or without -m. In a sweep, a key
-    below a group (`variant.mixer.rank=4`) is left to each run: an arm that is not swept may lack it.
+    below a group (`variant.mixer.rank=4`) is left to each run: the default arm, which need not be
+    swept, may lack it.
 
     Raises:
         UserError: a key given twice, a sweep without -m, or over nothing, a path for a name.
@@ -38,10 +39,10 @@ def meant(arguments: Sequence[str]) -> list[str]:
     flags = [each for each in arguments if each not in given.overrides]
     overrides = understood(given.overrides)
     values = {override.key_or_group: override.value() for override in overrides}
-    if not (given.run or given.cfg or given.multirun or "hydra.mode" in values):
-        if values.get("experiment") is not None:
-            flags.append("-m")
-            given.multirun = True
+    said = given.run or given.cfg or given.multirun or "hydra.mode" in values
+    if not said and values.get("experiment") is not None:
+        flags.append("-m")
+        given.multirun = True
     if not (given.multirun or values.get("hydra.mode") == "MULTIRUN"):
         for override in overrides:
             if override.is_sweep_override():

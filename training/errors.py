@@ -90,15 +90,16 @@ def _no_such_yaml(text: str, file: str, options: list[str]) -> str:
 
 
 def _no_such_key(key: str, cause: BaseException | None) -> str:
-    """Of an override whose key is not there; where OmegaConf says, which part of it, and beside what."""
+    """Of an override whose key is not there: which part of it OmegaConf missed, and beside what."""
     said = f"{key} is no key of this configuration"
-    if not isinstance(cause, OmegaConfBaseException) or not isinstance(cause.parent_node, DictConfig):
+    parent = cause.parent_node if isinstance(cause, OmegaConfBaseException) else None
+    if not isinstance(cause, OmegaConfBaseException) or not isinstance(parent, DictConfig):
         return f"{said}; `python train.py --cfg job` lists them"
-    beside = [str(each) for each in cause.parent_node if each != "hydra"]
+    beside = [str(each) for each in parent if each != "hydra"]
     if not beside:
         return f"{said}: {key.rpartition('.')[0]} has no keys"
-    part = str(cause.full_key)
-    return f"{said}" + (f" ({part} is none)" if part != key else "") + f"; {no_such(str(cause.key), beside)}"
+    part = "" if cause.full_key == key else f" ({cause.full_key} is none)"
+    return f"{said}{part}; {no_such(str(cause.key), beside)}"
 
 
 def no_such(name: str, known: list[str]) -> str:

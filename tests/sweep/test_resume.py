@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL
+from tests.conftest import ROOT, SMALL, small
 
-FOLDERS = ("conf", "models", "tracks", "training", "hydra_plugins")
+FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins")
 ARMS = ("variant=baseline,idea", "seed=0,1", *SMALL)
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -146,7 +146,7 @@ def test_two_sweeps_of_one_second_get_two_directories(again: Path) -> None:
 
 def test_a_run_that_hangs_costs_itself_alone(again: Path) -> None:
     done = train(
-        *(again, "-m", "seed=0,1", *SMALL, "training.epochs=100000"),
+        *(again, "-m", "seed=0,1", *small("training.epochs=100000")),
         *("hydra.launcher.run_timeout=2", "hydra.sweep.dir=slow"),
     )
     assert done.returncode == 1
@@ -156,7 +156,7 @@ def test_a_run_that_hangs_costs_itself_alone(again: Path) -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_is_quick_and_tells_how_to_go_on(again: Path, sent: signal.Signals) -> None:
-    command = [sys.executable, "train.py", "-m", "seed=0,1", *SMALL, "training.epochs=100000"]
+    command = [sys.executable, "train.py", "-m", "seed=0,1", *small("training.epochs=100000")]
     command.append("hydra.sweep.dir=stopped")
     with subprocess.Popen(command, cwd=again, stderr=subprocess.PIPE, text=True) as process:
         log = again / "stopped"
@@ -174,8 +174,8 @@ def test_an_interrupt_is_quick_and_tells_how_to_go_on(again: Path, sent: signal.
 
 
 def test_code_that_changes_under_way_stops_the_sweep(again: Path) -> None:
-    command = [sys.executable, "train.py", "-m", "variant=baseline,idea", "seed=range(4)", *SMALL]
-    command += ["training.epochs=20", "hydra.launcher.workers=1", "hydra.sweep.dir=edited"]
+    command = [sys.executable, "train.py", "-m", "variant=baseline,idea", "seed=range(4)"]
+    command += [*small("training.epochs=20"), "hydra.launcher.workers=1", "hydra.sweep.dir=edited"]
     with subprocess.Popen(command, cwd=again, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while not written(again / "edited"):

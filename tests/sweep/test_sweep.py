@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT, SMALL
+from tests.conftest import ROOT, SMALL, small
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 HYPER = "lr=0.0015,gamma=1,mechanism_lr_scale=10"
@@ -157,7 +157,7 @@ def test_a_killed_worker_and_a_raising_run_cost_themselves_alone(tmp_path: Path)
     (folder / "seed=4/history.csv").mkdir(parents=True)  # makes the run raise at its end
     command = [
         *(sys.executable, "train.py", "-m", "seed=range(8)", f"hydra.sweep.dir={tmp_path}"),
-        *(*SMALL, "training.epochs=10", "track.train=400"),
+        *small("training.epochs=10", "track.train=400"),
     ]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         log = folder / "seed=2" / "run.log"
@@ -242,7 +242,7 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(shell: Shell, tmp_path
 def test_no_run_outlives_its_sweep(tmp_path: Path, sent: signal.Signals) -> None:
     command = [
         *(sys.executable, "train.py", "-m", "seed=0,1", f"hydra.sweep.dir={tmp_path}"),
-        *(*SMALL, "training.epochs=1000"),
+        *small("training.epochs=1000"),
     ]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         log = tmp_path / f"sequence/baseline/{HYPER}/seed=0/run.log"
