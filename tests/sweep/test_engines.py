@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, small
+from tests.conftest import ROOT, small
 from tests.sweep.test_sweep import HYPER, records, timeless, writer_of
 
 RUNS = ("-m", "seed=0,1", *small("training.epochs=10", "track.train=400"))

@@ -65,7 +65,23 @@ def test_a_finished_sweep_has_nothing_left_to_do(again: Path) -> None:
     done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
     assert done.returncode == 0, done.stderr
     assert "4 of 4 runs are finished and kept" in done.stdout
+    assert "few_seeds: 2 seeds are reported; at level 0.05 in a family of 1" in done.stdout
+    assert "not tuned: every arm has one configuration" in done.stdout
     assert written(again / "sweep") == before
+
+
+def test_another_level_than_the_runs_declared_is_refused_and_nothing_is_touched(
+    again: Path,
+) -> None:
+    [missing] = (again / "sweep").glob("sequence/idea/*/seed=1/result.json")
+    missing.unlink()
+    before = {path: path.read_bytes() for path in (again / "sweep").rglob("*.json")}
+    done = train(again, "-m", *ARMS, "analysis.alpha=0.01", "hydra.sweep.dir=sweep")
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "declared analysis.alpha=0.05, and 0.01 is asked for" in line
+    assert "python analyze.py sweep --alpha 0.01" in line
+    assert {path: path.read_bytes() for path in (again / "sweep").rglob("*.json")} == before
 
 
 def test_what_is_missing_torn_or_stale_is_done_and_nothing_else(again: Path) -> None:
