@@ -41,6 +41,7 @@ FROM_BASH = [f"seed={seed}" for seed in range(8)]  # seed={0..7}
         (["experiment=null"], ["experiment=null"]),
         (["-m", "variant=glob(*)"], ["-m", "variant=glob(*)"]),
         (["-m", "~variant.signature", "+variant.signature=null"], None),
+        (["-m", "track.noise=1,2"], ["-m", "track.noise=1,2"]),
         (["variant.frozen=true"], ["variant.frozen=true"]),
         (["-m", "hydra.launcher.workers=2"], ["-m", "hydra.launcher.workers=2"]),
         (["--help", "lr=1", "lr=2"], ["--help", "lr=1", "lr=2"]),
