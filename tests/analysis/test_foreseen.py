@@ -86,3 +86,9 @@ def test_how_the_arms_are_tuned_is_foreseen(
     variants: str, lrs: tuple[float, ...], rules: dict[str, Any], expected: list[str]
 ) -> None:
     assert codes(variants, 8, lrs, **rules) == expected
+
+
+def test_an_arm_that_is_tuned_is_said_to_be_though_the_other_is_not() -> None:
+    runs = planned("baseline", 8, LRS[:1]) + planned("idea", 8)
+    [said] = foreseen(runs, "baseline", Rules())
+    assert said.startswith("tuned_on_reported_seeds: ")
