@@ -6,6 +6,7 @@ python train.py -m KEY=A,B …       a sweep: a run for every combination
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from training.arguments import meant
 from training.config import SCHEMA, config_hashes, identity, validated
 from training.errors import full_hydra_errors, one_line_errors, started
 
@@ -74,4 +76,5 @@ main = hydra.main(version_base="1.3", config_path="conf", config_name="config")(
 if __name__ == "__main__":
     full_hydra_errors()
     with one_line_errors():
+        sys.argv[1:] = meant(sys.argv[1:])
         main()
