@@ -750,10 +750,11 @@ def figures(config: Config, p: Params, splits: Splits) -> dict[str, Tensor]:
 # What it costs, and what it was made of -----------------------------------------------------------
 
 
-def cost(config: Config) -> dict[str, float]:
+def cost(config: Config, examples: int) -> dict[str, float]:
     """Parameters by counting; arithmetic of a forward pass by formula, 2 per multiply-add.
 
-    Matrix products alone, attention in full; what a pass does once is shared by its batch.
+    Matrix products alone, attention in full; what a pass does once is shared by its batch, the
+    first of `examples` training examples.
     """
     sizes = {name: math.prod(shape) for name, shape in shapes(config).items()}
     n, d = math.prod(grid(config)), config["model"]["dim"]
@@ -761,10 +762,10 @@ def cost(config: Config) -> dict[str, float]:
     if kind(config) in ("table", "mixture", "dense"):
         mixing = 4 * n * d * d + 2 * n * n * d  # four projections; QKᵀ and the weighted sum
     elif kind(config) == "tensor":
-        examples = min(config["training"]["batch_size"], config_train_size(config))
+        batch = min(config["training"]["batch_size"], examples)
         for length, r in zip(grid(config), ranks(config), strict=True):
             qr = 2 * length * r * r - 2 / 3 * r**3  # Householder's, its Q formed
-            mixing += n * length * d + (length * length * r + qr) / examples
+            mixing += n * length * d + (length * length * r + qr) / batch
     block = mixing + 8 * n * d * d  # and the MLP
     around = n * d + n * d * config["track"]["horizon"]
     return {
@@ -772,11 +773,6 @@ def cost(config: Config) -> dict[str, float]:
         "mixer_parameters": sum(size for name, size in sizes.items() if ".mixer." in name),
         "flops_per_example": 2 * (around + config["model"]["layers"] * block),
     }
-
-
-def config_train_size(config: Config) -> int:
-    """Training examples that there are."""
-    return len(data(config)[0]["train"][0])
 
 
 def digest(*tensors: Tensor) -> str:
@@ -790,16 +786,21 @@ def digest(*tensors: Tensor) -> str:
 # One run ------------------------------------------------------------------------------------------
 
 
-def run(config: Config) -> dict[str, Any]:
-    """All of it: data, start, order, trained parameters, and what the record says of them."""
+def run(config: Config, rounded: Params | None = None) -> dict[str, Any]:
+    """All of it: data, start, order, trained parameters, and what the record says of them.
+
+    Args:
+        rounded: the start values as float32 has them, to train from; None for those of here.
+    """
     splits, references = data(config)
-    start = start_values(config)
+    drawn = start_values(config)
+    start = drawn if rounded is None else {name: value.double() for name, value in rounded.items()}
     order = batch_order(config, len(splits["train"][0]))
     trained, history = train(config, start, splits, order)
     result: dict[str, Any] = {
         "splits": splits,
         "references": references,
-        "start": start,
+        "drawn": drawn,
         "order": order,
         "history": history,
         "overlap": overlap(splits),

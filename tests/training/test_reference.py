@@ -29,7 +29,7 @@ SPLITS = ("train", "validation", "test")
 SIZES = (
     *("model.dim=8", "model.heads=2", "training.epochs=2", "training.batch_size=8"),
     *("gamma=0.7", "mechanism_lr_scale=4", "lr=0.003", "save_weights=true", "device=cpu"),
-    *("optimizer.weight_decay=0.1", "optimizer.warmup=0.2"),
+    *("optimizer.weight_decay=0.1", "optimizer.warmup=0.2", "optimizer.clip_norm=5"),
 )
 SEQUENCE = (  # 7 steps an epoch, the last of half a batch; more examples than are scored at a time
     *("track=sequence", "track.context=10", "track.horizon=3", "track.periods=[4, 10]"),
@@ -45,14 +45,16 @@ PREDICTS = (
     "variant.signature={prediction: heads rise, criteria: [{metric: nonmonotone_heads, op: '>',"
     " value: 0.9}]}"
 )
-# What a run is made of, and the gradient norm at which it clips: on some steps, not on all.
+# What a run is made of. Its gradients are clipped on some steps, and not on others.
 CASES: dict[str, tuple[str, ...]] = {
     "table": ("variant=lag_table", *SEQUENCE),
-    "table, another seed": ("variant=lag_table", *SEQUENCE, "seed=5"),
+    "table, float32": ("variant=lag_table", *SEQUENCE, "seed=5"),
     "table, sgd": ("variant=lag_table", *SEQUENCE, *SGD),
     "table, muon": ("variant=lag_table", *SEQUENCE, *MUON, "seed=1"),
     "table, short": ("variant=lag_table", *SEQUENCE, "variant.mixer.bias.length=4", "seed=2"),
-    "table, both ways": ("variant=lag_table", *SUNSPOTS, "variant.mixer.causal=false"),
+    "table, both ways": (
+        *("variant=lag_table", *SUNSPOTS, "variant.mixer.causal=false", "optimizer.clip_norm=12"),
+    ),
     "table, often validated": ("variant=lag_table", *SEQUENCE, "validations_per_epoch=3"),
     "table, constant lr": (
         *("variant=lag_table", *SEQUENCE, "optimizer.schedule=constant"),
@@ -60,8 +62,9 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "table, co2": ("variant=lag_table", *CO2, "seed=3"),
     "mixture": ("variant=exp_mixture", *SEQUENCE),
+    "mixture, sgd, float32": ("variant=exp_mixture", *SEQUENCE, *SGD),
     "mixture, sunspots": ("variant=exp_mixture", *SUNSPOTS, "seed=1"),
-    "mixture, muon": ("variant=exp_mixture", *SEQUENCE, *MUON, "seed=4"),
+    "mixture, muon": ("variant=exp_mixture", *SEQUENCE, *MUON, "seed=4", "optimizer.clip_norm=6"),
     "mixture, one component": (
         *("variant=exp_mixture", *SEQUENCE, "variant.mixer.bias.components=1"),
         *("variant.signature=null", "model.heads=4"),
@@ -69,11 +72,15 @@ CASES: dict[str, tuple[str, ...]] = {
     "mixture, frozen": ("variant=frozen_mixture", *SEQUENCE, PREDICTS),
     "mixture, frozen, co2, sgd": ("variant=frozen_mixture", *CO2, *SGD),
     "tensor": ("variant=tensor_mixer", *SEQUENCE),
-    "tensor, another seed": ("variant=tensor_mixer", *SEQUENCE, "seed=7", "model.layers=3"),
-    "tensor, sunspots, muon": ("variant=tensor_mixer", *SUNSPOTS, *MUON),
+    "tensor, float32": ("variant=tensor_mixer", *SEQUENCE, "seed=7", "model.layers=3"),
+    "tensor, sunspots, muon": (
+        *("variant=tensor_mixer", *SUNSPOTS, *MUON, "optimizer.clip_norm=8"),
+    ),
     "tensor, sgd": ("variant=tensor_mixer", *SEQUENCE, *SGD, "variant.mixer.rank=3"),
-    "dense": ("variant=dense_attention", *SEQUENCE, PREDICTS),
-    "dense, co2, muon": ("variant=dense_attention", *CO2, *MUON, "seed=1"),
+    "dense, float32": ("variant=dense_attention", *SEQUENCE, PREDICTS),
+    "dense, co2, muon": (
+        *("variant=dense_attention", *CO2, *MUON, "seed=1", "optimizer.clip_norm=20"),
+    ),
     "dense, no positions": ("variant=dense_attention", *SEQUENCE, "model.positions=none"),
     "none": ("variant=no_mixer", *SEQUENCE),
     "none, sunspots, sgd": ("variant=no_mixer", *SUNSPOTS, *SGD, "seed=2"),
@@ -101,14 +108,20 @@ class Run:
     order: Tensor = field(default_factory=lambda: torch.empty(0))
     passes: list[tuple[bool, bool]] = field(default_factory=list)  # in fit: gradients?, training?
     after: bool = True  # whether the network was in training mode when fit was done
+    tolerance: float = 1e-5  # relative
 
 
-def run_of(cfg: DictConfig, directory: Path) -> Run:
-    """Train by `train.run` itself, in this process, and read back what it wrote."""
+def run_of(cfg: DictConfig, directory: Path, double: bool = True) -> Run:
+    """Train by `train.run` itself, in this process, and read back what it wrote.
+
+    Args:
+        double: in float64, but for the loss: where a gradient is all rounding, Adam makes a whole
+            step of it, and two ways to compute the same part.
+    """
     with open_dict(cfg):
         cfg.hydra.runtime.output_dir = str(directory)
     task = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
-    run = Run(resolved(task))
+    run = Run(resolved(task), tolerance=1e-9 if double else 1e-5)
     build, fit = training.build.build, training.fit.fit
 
     def seen_build(config: Any) -> Any:
@@ -117,6 +130,11 @@ def run_of(cfg: DictConfig, directory: Path) -> Run:
             name: (split.inputs.clone(), split.targets.clone())
             for name, split in zip(SPLITS, (track.train, track.validation, track.test), strict=True)
         }
+        if double:
+            network.double(), start.double()  # in place
+            for name in SPLITS:
+                split = getattr(track, name)
+                setattr(track, name, type(split)(split.inputs.double(), split.targets.double()))
         run.start = {n: p.detach().clone() for n, p in network.named_parameters()}
         return track, network, start, optimizers
 
@@ -137,6 +155,8 @@ def run_of(cfg: DictConfig, directory: Path) -> Run:
         patch.setattr(training.fit, "fit", seen_fit)
         # Muon rounds to bfloat16 inside: two runs that differ in the last digit would part there
         patch.setattr(Tensor, "bfloat16", Tensor.clone)
+        if double:
+            patch.setattr(Tensor, "float", lambda tensor: tensor)
         HydraConfig.instance().set_config(cfg)
         train.run(task)
 
@@ -156,8 +176,9 @@ def run_of(cfg: DictConfig, directory: Path) -> Run:
 def run(
     request: pytest.FixtureRequest, composed: Compose, tmp_path_factory: pytest.TempPathFactory
 ) -> Run:
-    done = run_of(composed(*SIZES, *CASES[request.param]), tmp_path_factory.mktemp("run"))
-    done.expected = reference.run(done.config)
+    cfg = composed(*SIZES, *CASES[request.param])
+    done = run_of(cfg, tmp_path_factory.mktemp("run"), "float32" not in request.param)
+    done.expected = reference.run(done.config, done.start)
     return done
 
 
@@ -169,11 +190,13 @@ def distance(seen: Tensor | np.ndarray, expected: Tensor) -> float:
     return (seen - expected).norm().item() / (size or 1.0)
 
 
-def same(seen: dict[str, float], expected: dict[str, float], least: float = 0.0) -> None:
-    """The same keys, and numbers equal to 1e-5, or to `least` where they are small."""
+def same(
+    seen: dict[str, float], expected: dict[str, float], tolerance: float, least: float = 0.0
+) -> None:
+    """The same keys, and numbers equal to a relative tolerance, or to `least` where small."""
     assert seen.keys() == expected.keys()
     for key, value in expected.items():
-        assert seen[key] == pytest.approx(value, rel=1e-5, abs=least), key
+        assert seen[key] == pytest.approx(value, rel=tolerance, abs=least), key
 
 
 def test_data_start_and_order(run: Run) -> None:
@@ -181,10 +204,9 @@ def test_data_start_and_order(run: Run) -> None:
         for seen, expected in zip(run.splits[split], run.expected["splits"][split], strict=True):
             assert seen.dtype == expected.dtype
             assert distance(seen, expected) < 1e-7, split
-    assert run.start.keys() == run.expected["start"].keys()
-    for name, expected in run.expected["start"].items():
-        assert run.start[name].dtype == torch.float32
-        assert distance(run.start[name], expected) < 1e-6, name
+    assert run.start.keys() == run.expected["drawn"].keys()
+    for name, expected in run.expected["drawn"].items():
+        assert distance(run.start[name], expected) < 1e-7, name
     assert run.order.equal(run.expected["order"])
     assert run.record["probes"]["split_overlap"] == run.expected["overlap"]
 
@@ -192,7 +214,9 @@ def test_data_start_and_order(run: Run) -> None:
 def test_hashes_are_of_what_the_run_started_from(run: Run) -> None:
     hashes = run.record["hashes"]
     assert hashes["order"] == reference.digest(run.order)
-    assert hashes["data"] == reference.digest(*(t for split in SPLITS for t in run.splits[split]))
+    dtype = run.start["embed.weight"].dtype
+    data = [t.to(dtype) for split in SPLITS for t in run.splits[split]]
+    assert hashes["data"] == reference.digest(*data)
     assert hashes["init"] == {
         f"{name} {'x'.join(map(str, value.shape))}": reference.digest(value)[:16]
         for name, value in run.start.items()
@@ -207,15 +231,16 @@ def test_trained_weights(run: Run) -> None:
         if name.endswith(KEYS_BIAS):
             d = len(expected) // 3
             seen, expected = (torch.cat([b[:d], b[2 * d :]]) for b in (seen, expected))
-        assert distance(seen, expected) < 1e-5, name
-        assert seen.equal(run.start[name]) is not reference.trains(run.config, name), name
+        assert distance(seen, expected) < run.tolerance, name
+        if not reference.trains(run.config, name):
+            assert seen.equal(run.start[name]), name
 
 
 def test_history(run: Run) -> None:
     rows = run.expected["history"]["rows"]
     assert len(run.history) == len(rows)
     for seen, expected in zip(run.history, rows, strict=True):
-        same({key: seen[key] for key in expected}, expected)
+        same({key: seen[key] for key in expected}, expected, run.tolerance)
     seconds = [row["seconds"] for row in run.history]
     assert seconds == sorted(seconds)
     assert run.record["cost"]["train_seconds"] == pytest.approx(seconds[-1], abs=0.5)
@@ -229,17 +254,19 @@ def test_scores(run: Run) -> None:
     bounded = {"direction": "min", "bounds": [0.0, None], "can_tie": False}
     assert run.record["status"] == "finished"
     assert run.record["metric"] == {"name": "mse", **bounded}
-    same(run.record["scores"], expected["mse"])
+    same(run.record["scores"], expected["mse"], run.tolerance)
     secondary = run.record["secondary"]
     assert secondary.keys() == {"mae", *run.expected["references"]}
     assert {key: secondary["mae"][key] for key in bounded} == bounded
-    same({split: secondary["mae"][split] for split in SPLITS[1:]}, expected["mae"])
+    same({split: secondary["mae"][split] for split in SPLITS[1:]}, expected["mae"], run.tolerance)
     for name, by_split in run.expected["references"].items():
-        same(secondary[name], by_split)
+        same(secondary[name], by_split, 1e-9)
     assert run.examples.keys() == {"test/mse", "test/mae"}
     for metric in expected:
-        assert run.examples[f"test/{metric}"].dtype == np.float32
-        assert distance(run.examples[f"test/{metric}"], run.expected["test"][metric]) < 1e-5
+        assert run.examples[f"test/{metric}"].dtype in (np.float32, np.float64)
+        assert (
+            distance(run.examples[f"test/{metric}"], run.expected["test"][metric]) < run.tolerance
+        )
 
 
 def test_probes(run: Run) -> None:
@@ -249,36 +276,37 @@ def test_probes(run: Run) -> None:
     assert seen["ablation"] == (
         None
         if expected["ablation"] is None
-        else pytest.approx(expected["ablation"], abs=1e-5 * run.record["scores"]["test"])
+        else pytest.approx(expected["ablation"], abs=run.tolerance * run.record["scores"]["test"])
     )
     if expected["reach"] is None:
         assert seen["reach"] is seen["reach_by_parameter"] is None
     else:
-        assert seen["reach"] == pytest.approx(expected["reach"], rel=1e-5)
-        same(seen["reach_by_parameter"], expected["reach_by_parameter"])
+        assert seen["reach"] == pytest.approx(expected["reach"], rel=run.tolerance)
+        same(seen["reach_by_parameter"], expected["reach_by_parameter"], run.tolerance)
 
 
 def test_signature(run: Run) -> None:
-    """Small numbers to 2e-6: those that are differences of float32 hold no more."""
+    """Differences of float32 numbers hold six digits after the point."""
     seen, predicted = run.record["signature"], run.config["variant"]["signature"]
     if predicted is None:
         assert seen is None
         return
     assert {key: seen[key] for key in predicted} == predicted
+    least = run.tolerance / 5
     blocks, at_start = run.expected["observed"], run.expected["observed_at_start"]
     assert len(seen["blocks"]) == len(blocks)
     for one, other in zip(seen["blocks"], blocks, strict=True):
-        same(one, other, 2e-6)
+        same(one, other, run.tolerance, least)
     gathered = [reference.over_blocks(each) for each in (blocks, at_start)]
-    same(seen["observed"], gathered[0], 2e-6)
-    same(seen["observed_at_start"], gathered[1], 2e-6)
+    same(seen["observed"], gathered[0], run.tolerance, least)
+    same(seen["observed_at_start"], gathered[1], run.tolerance, least)
     assert seen["confirmed"] is reference.confirmed(run.config, *gathered)
 
 
 def test_figures(run: Run) -> None:
     assert run.artifacts.keys() == run.expected["figures"].keys()
     for name, expected in run.expected["figures"].items():
-        assert distance(run.artifacts[name], expected) < 1e-5, name
+        assert distance(run.artifacts[name], expected) < run.tolerance, name
 
 
 def test_budget_and_cost(run: Run) -> None:
@@ -289,7 +317,7 @@ def test_budget_and_cost(run: Run) -> None:
         "examples": history["examples"],
     }
     seen = run.record["cost"]
-    for key, expected in reference.cost(run.config).items():
+    for key, expected in reference.cost(run.config, len(run.splits["train"][0])).items():
         assert seen[key] == pytest.approx(expected, abs=1), key
 
 
