@@ -124,6 +124,22 @@ def test_a_loss_that_is_not_finite_ends_the_run(composed: Compose) -> None:
     assert history.examples == 32 * history.steps
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_loss_of_any_kind_that_is_not_finite_ends_the_run_before_the_step(
+    composed: Compose, value: float
+) -> None:
+    config = validated(composed(*SMALL))
+    track, network, _, optimizers = build(config)
+    losses = iter([0.0, 0.0, 0.0, value])  # in the fourth step, after an epoch of two
+    plain = track.loss
+    track.loss = lambda outputs, targets: plain(outputs, targets) + next(losses)
+    history = fit(network, track, optimizers, batch_order(config, 64), config)
+    assert history.diverged
+    assert (history.steps, history.examples, len(history.rows)) == (3, 96, 1)
+    assert network.training is False
+    assert all(parameter.isfinite().all() for parameter in network.parameters())
+
+
 def test_a_last_batch_that_is_not_full_is_trained_on(composed: Compose) -> None:
     config = validated(composed(*SMALL, "training.batch_size=48"))
     track, network, _, optimizers = build(config)
