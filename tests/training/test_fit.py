@@ -156,3 +156,13 @@ def test_evaluation_covers_every_example_once(composed: Compose) -> None:
     expected = (outputs - track.test.targets).square().mean(1)
     torch.testing.assert_close(scores["mse"], expected, rtol=1e-5, atol=1e-6)
     assert scores["mse"].shape == (600,)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_leaves_the_mode_as_it_was(composed: Compose, training: bool) -> None:
+    track, network, _, _ = build(validated(composed(*SMALL)))
+    modes: list[bool] = []
+    network.train(training).register_forward_pre_hook(lambda m, _: modes.append(m.training))
+    evaluate(network, track, track.test)
+    assert modes == [False]
+    assert {module.training for module in network.modules()} == {training}

@@ -344,6 +344,36 @@ def test_the_cases_clip_on_some_steps_and_not_on_others(run: Run) -> None:
     assert not all(above)
 
 
+@pytest.mark.parametrize(
+    "track",
+    [
+        ("track=sequence", "seed=11", "track.train=40", "track.noise=1", "track.correlation=-0.3"),
+        ("track=sequence", "track.test=7", "track.periods=[3, 90]", "track.noise=0"),
+        ("track=series",),
+        ("track=series", "track.period=null", "track.validation=0.3", "track.test=0.1"),
+        ("track=sunspots", "track.context=9", "track.horizon=30", "track.period=7"),
+        ("track=series", "track.csv={csv}", "track.column=y", "track.context=8"),
+        # a season so long that not every window has one before it
+        ("track=series", "track.csv={csv}", "track.column=y", "track.period=90", "track.context=8"),
+    ],
+    ids=lambda track: " ".join(track).replace("track.", ""),
+)
+def test_data_and_trivial_scores(composed: Compose, tmp_path: Path, track: tuple[str, ...]) -> None:
+    path = tmp_path / "walk.csv"
+    walk = np.random.default_rng(3).normal(size=150).cumsum()
+    path.write_text("t,y\n" + "".join(f"{t},{y!r}\n" for t, y in enumerate(walk.tolist())))
+    cfg = composed(*(override.format(csv=path) for override in track))
+    made = training.build.build_track(validated(cfg))
+    splits, references = reference.data(resolved(cfg))
+    for name in SPLITS:
+        split = getattr(made, name)
+        for seen, expected in zip((split.inputs, split.targets), splits[name], strict=True):
+            assert distance(seen, expected) < 1e-7, name
+    assert made.references.keys() == references.keys()
+    for name, by_split in references.items():
+        same(made.references[name], by_split, 1e-9)
+
+
 @pytest.mark.parametrize("variant", ["lag_table", "exp_mixture", "dense_attention", "no_mixer"])
 def test_a_run_that_diverges(composed: Compose, tmp_path: Path, variant: str) -> None:
     """In float32 on both sides, where numbers overflow; it ends at the same step."""
