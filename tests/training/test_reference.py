@@ -71,14 +71,13 @@ CASES: dict[str, tuple[str, ...]] = {
         *("variant=exp_mixture", *SEQUENCE, "variant.mixer.bias.components=1"),
         *("variant.signature=null", "model.heads=4"),
     ),
-    "mixture, frozen": ("variant=frozen_mixture", *SEQUENCE, PREDICTS),
-    "mixture, frozen, co2, sgd": ("variant=frozen_mixture", *CO2, *SGD),
+    "mixture, frozen": ("variant=frozen_mixture", *SEQUENCE, PREDICTS, "seed=6"),
     "tensor": ("variant=tensor_mixer", *SEQUENCE),
     "tensor, float32": ("variant=tensor_mixer", *SEQUENCE, "seed=7", "model.layers=3"),
     "tensor, sunspots, muon": (
         *("variant=tensor_mixer", *SUNSPOTS, *MUON, "optimizer.clip_norm=8"),
+        "variant.mixer.rank=3",
     ),
-    "tensor, sgd": ("variant=tensor_mixer", *SEQUENCE, *SGD, "variant.mixer.rank=3"),
     "dense, float32": ("variant=dense_attention", *SEQUENCE, PREDICTS),
     "dense, co2, muon": (
         *("variant=dense_attention", *CO2, *MUON, "seed=1", "optimizer.clip_norm=20"),
@@ -86,7 +85,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "dense, no positions": ("variant=dense_attention", *SEQUENCE, "model.positions=none"),
     "none": ("variant=no_mixer", *SEQUENCE),
     "none, sunspots, sgd": ("variant=no_mixer", *SUNSPOTS, *SGD, "seed=2"),
-    "twin": ("variant=twin", *SEQUENCE),
     "twin, sunspots": ("variant=twin", *SUNSPOTS, "seed=1"),
 }
 
@@ -111,7 +109,12 @@ class Run:
     order: Tensor = field(default_factory=lambda: torch.empty(0))
     passes: list[tuple[bool, bool]] = field(default_factory=list)  # in fit: gradients?, training?
     after: bool = True  # whether the network was in training mode when fit was done
-    tolerance: float = 1e-5  # relative
+    double: bool = True  # trained in float64
+
+    @property
+    def tolerance(self) -> float:
+        """Relative."""
+        return 1e-9 if self.double else 1e-5
 
 
 def orthogonal_in_full(*arguments: Any) -> Tensor:
@@ -125,13 +128,13 @@ def run_of(cfg: DictConfig, directory: Path, double: bool = True) -> Run:
     """Train by `train.run` itself, in this process, and read back what it wrote.
 
     Args:
-        double: in float64, but for the loss: where a gradient is all rounding, Adam makes a whole
-            step of it, and two ways to compute the same part.
+        double: all of it in float64. In float32 two ways to compute the same part where a gradient
+            is all rounding: Adam makes a whole step of it.
     """
     with open_dict(cfg):
         cfg.hydra.runtime.output_dir = str(directory)
     task = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
-    run = Run(resolved(task), tolerance=1e-9 if double else 1e-5)
+    run = Run(resolved(task), double=double)
     build, fit = training.build.build, training.fit.fit
 
     def seen_build(config: Any) -> Any:
@@ -220,6 +223,18 @@ def test_data_start_and_order(run: Run) -> None:
     assert run.record["probes"]["split_overlap"] == run.expected["overlap"]
 
 
+def test_who_it_was(run: Run) -> None:
+    record, config = run.record, run.config
+    hyper = {key: config[key] for key in ("lr", "gamma", "mechanism_lr_scale")}
+    assert record["hyper"] == hyper
+    assert record["seed"] == config["seed"]
+    assert record["baseline"] == "baseline"
+    assert record["analysis"] == config["analysis"]
+    chosen = dict(override.split("=", 1) for override in record["overrides"])
+    assert (record["track"], record["variant"]) == (chosen["track"], chosen["variant"])
+    assert record["starts"]["initial_stream"] == config["variant"]["initial_stream"]
+
+
 def test_hashes_are_of_what_the_run_started_from(run: Run) -> None:
     hashes = run.record["hashes"]
     assert hashes["order"] == reference.digest(run.order)
@@ -252,7 +267,7 @@ def test_history(run: Run) -> None:
         same({key: seen[key] for key in expected}, expected, run.tolerance)
     seconds = [row["seconds"] for row in run.history]
     assert seconds == sorted(seconds)
-    assert run.record["cost"]["train_seconds"] == pytest.approx(seconds[-1], abs=0.5)
+    assert run.record["cost"]["train_seconds"] == seconds[-1] > seconds[0] > 0
 
 
 def test_scores(run: Run) -> None:
@@ -272,7 +287,7 @@ def test_scores(run: Run) -> None:
         same(secondary[name], by_split, 1e-9)
     assert run.examples.keys() == {"test/mse", "test/mae"}
     for metric in expected:
-        assert run.examples[f"test/{metric}"].dtype in (np.float32, np.float64)
+        assert run.double or run.examples[f"test/{metric}"].dtype == np.float32
         assert (
             distance(run.examples[f"test/{metric}"], run.expected["test"][metric]) < run.tolerance
         )
@@ -326,6 +341,7 @@ def test_budget_and_cost(run: Run) -> None:
         "examples": history["examples"],
     }
     seen = run.record["cost"]
+    assert min(seen["saved_bytes"], seen["peak_bytes"]) > 4 * seen["parameters"]
     for key, expected in reference.cost(run.config, len(run.splits["train"][0])).items():
         assert seen[key] == pytest.approx(expected, abs=1), key
 
