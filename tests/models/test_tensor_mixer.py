@@ -46,8 +46,9 @@ def test_eigenvalues_are_the_sigmoids() -> None:
     torch.testing.assert_close(spectrum, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_basis_is_orthonormal_spans_the_same_and_has_one_sign() -> None:
-    free = torch.randn(9, 4, generator=torch.Generator().manual_seed(1))
+@pytest.mark.parametrize("sign", [1, -1])  # of a column: Householder's R has its, or the other
+def test_basis_is_orthonormal_spans_the_same_and_has_one_sign(sign: int) -> None:
+    free = sign * torch.randn(9, 4, generator=torch.Generator().manual_seed(1))
     u = orthonormal(free)
     torch.testing.assert_close(u.T @ u, torch.eye(4), atol=1e-5, rtol=0)
     r = u.T @ free

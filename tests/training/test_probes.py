@@ -43,6 +43,29 @@ class Peeking(Mixer):
         return x + self.share * x.roll(-1, dims=1)
 
 
+def test_a_network_claims_to_be_causal_where_all_its_mixers_do(composed: Compose) -> None:
+    track, network = built(composed)
+    network.blocks[1].mixer.causal = False
+    assert probes.causal(network, track) is None
+
+
+@pytest.mark.parametrize("which", ["validation", "test"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_score_that_is_not_finite_is_a_run_that_diverged(
+    composed: Compose, which: str, value: float
+) -> None:
+    track, network = built(composed)
+    scores = {
+        split: {"mse": torch.ones(4), "mae": torch.ones(4)} for split in ("validation", "test")
+    }
+    done = probes.measure(None, network, network, track, scores["validation"], scores["test"])
+    assert done["status"] == "finished"
+    scores[which]["mse"][2] = value
+    done = probes.measure(None, network, network, track, scores["validation"], scores["test"])
+    assert done["status"] == "diverged"
+    assert {done["probes"][name] for name in ("reach", "ablation", "causal")} == {None}
+
+
 @pytest.mark.parametrize(("share", "expected"), [(0.0, True), (0.01, False), (1.0, False)])
 def test_a_look_at_the_future_is_seen(composed: Compose, share: float, expected: bool) -> None:
     track, network = built(composed)
