@@ -171,7 +171,7 @@ def _test(tree: Path, tests: tuple[str, ...], seconds: float) -> int:
     os.dup2(log, 2)
     os.chdir(tree)
     sys.dont_write_bytecode = True
-    sys.path[0] = str(tree)
+    sys.path[:] = [str(tree), *(path for path in sys.path if Path(path).resolve() != ROOT)]
     for name in [name for name in sys.modules if name.partition(".")[0] == "benchmarks"]:
         del sys.modules[name]
     import pytest
