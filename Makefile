@@ -2,11 +2,12 @@
 # make test    lint, types and tests; about 10 minutes on 2 cores
 # make check   that, and the slow tests
 # make results the README's tables, from the reports in results/
+# make mutants do the tests see a fault? a sample: N=400 SEED=0 FULL=1 FILES=a.py,b.py WORKERS=2
 # make bench   speed and overhead as ratios, the calibration, the scale, 200 kills: 1½ hours
 PYTHON ?= python3
 bin := .venv/bin
 
-.PHONY: demo test check results bench
+.PHONY: demo test check results mutants bench
 demo: .venv/installed
 	$(bin)/python train.py -m experiment=lag_bias
 	$(bin)/python analyze.py
@@ -22,6 +23,13 @@ check: test
 
 results: .venv/installed
 	$(bin)/python results/tables.py
+
+N ?= 400
+SEED ?= 0
+WORKERS ?= 0
+mutants: .venv/installed-dev
+	$(bin)/python -m benchmarks.mutants --n $(N) --seed $(SEED) --workers $(WORKERS) \
+		--files "$(FILES)" $(if $(FULL),--full)
 
 bench: .venv/installed
 	$(bin)/python benchmarks/overhead.py
