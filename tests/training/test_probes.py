@@ -73,6 +73,19 @@ def test_a_look_at_the_future_is_seen(composed: Compose, share: float, expected:
     assert probes.causal(network, track) is expected
 
 
+@pytest.mark.parametrize("token", [0, 8, 16, 24, 30])
+def test_one_token_that_looks_at_the_next_is_seen(composed: Compose, token: int) -> None:
+    class One(Peeking):
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.clone()
+            x[:, token] += x[:, token + 1]
+            return x
+
+    track, network = built(composed)
+    network.blocks[1].mixer = One(1.0)
+    assert probes.causal(network, track) is False
+
+
 def test_a_look_at_the_very_last_token_is_seen(composed: Compose) -> None:
     class LastToFirst(Peeking):
         def forward(self, x: Tensor) -> Tensor:

@@ -82,7 +82,10 @@ CASES: dict[str, tuple[str, ...]] = {
     "dense, co2, muon": (
         *("variant=dense_attention", *CO2, *MUON, "seed=1", "optimizer.clip_norm=20"),
     ),
-    "dense, no positions": ("variant=dense_attention", *SEQUENCE, "model.positions=none"),
+    "dense, causal": (
+        *("variant=dense_attention", *SEQUENCE, "variant.mixer.causal=true"),
+        "model.positions=none",
+    ),
     "none": ("variant=no_mixer", *SEQUENCE),
     "none, sunspots, sgd": ("variant=no_mixer", *SUNSPOTS, *SGD, "seed=2"),
     "twin, sunspots": ("variant=twin", *SUNSPOTS, "seed=1"),
