@@ -79,6 +79,15 @@ def test_streams_are_independent_and_repeat() -> None:
     assert torch.rand(3, generator=one).equal(torch.rand(3, generator=two))
 
 
+def test_what_draws_while_it_trains_draws_from_the_seed(composed: Compose) -> None:
+    draws = []
+    for seed in (0, 1, 0):
+        build(validated(composed(*SMALL, f"seed={seed}")))
+        draws.append(torch.rand(3))
+    assert draws[0].equal(draws[2])
+    assert not draws[0].equal(draws[1])
+
+
 def test_schedule_by_hand(composed: Compose) -> None:
     cosine = validated(composed("optimizer.warmup=0.1")).optimizer
     assert [schedule(cosine, s, 100) for s in (0, 4, 9)] == pytest.approx([0.1, 0.5, 1.0])
