@@ -27,10 +27,14 @@ SMALL = (
 )
 
 
+def once(*arguments: str) -> tuple[str, ...]:
+    """The last of each key, for none may be given twice."""
+    return tuple({argument.partition("=")[0]: argument for argument in arguments}.values())
+
+
 def small(*overrides: str) -> tuple[str, ...]:
-    """SMALL and more, which may set one of its keys otherwise: none may be given twice."""
-    keys = {override.partition("=")[0] for override in overrides}
-    return (*(each for each in SMALL if each.partition("=")[0] not in keys), *overrides)
+    """SMALL and more, which may set one of its keys otherwise."""
+    return once(*SMALL, *overrides)
 
 
 def names(group: str) -> list[str]:

@@ -257,7 +257,8 @@ def check_criteria(predicted: Signature, network: Network, track: Track) -> None
         if holds(criterion, least) and holds(criterion, most):
             raise UserError(
                 f"{key} lies between {least:g} and {most:g} with these settings, so that "
-                f"{criterion.op} {criterion.value:g} always holds: predict what could fail"
+                f"{criterion.op} {criterion.value:g} always holds: predict what could fail, "
+                f"or nothing (variant.signature=null)"
             )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, small
+from tests.conftest import ROOT, once, small
 from tests.sweep.test_sweep import HYPER, records, timeless, writer_of
 
 RUNS = ("-m", "seed=0,1", *small("training.epochs=10", "track.train=400"))
@@ -34,7 +34,8 @@ def _none_left() -> Iterator[None]:
 
 
 def sweep(directory: Path, *overrides: str, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "train.py", *RUNS, f"hydra.sweep.dir={directory}", *overrides]
+    arguments = once(*RUNS, f"hydra.sweep.dir={directory}", *overrides)
+    command = [sys.executable, "train.py", *arguments]
     process = subprocess.Popen(
         command,
         cwd=ROOT,

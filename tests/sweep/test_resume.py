@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, small
+from tests.conftest import ROOT, SMALL, once, small
 
 FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins")
 ARMS = ("variant=baseline,idea", "seed=0,1", *SMALL)
@@ -117,7 +117,7 @@ def test_what_is_missing_torn_or_stale_is_done_and_nothing_else(again: Path) -> 
 def test_a_configuration_that_changed_is_done_anew(
     again: Path, change: list[str], told: str
 ) -> None:
-    done = train(again, "-m", *ARMS, *change, "hydra.sweep.dir=sweep")
+    done = train(again, "-m", *once(*ARMS, *change), "hydra.sweep.dir=sweep")
     assert done.returncode == 0, done.stderr
     assert "0 of 4 runs are finished and kept" in done.stdout
     assert told in done.stdout

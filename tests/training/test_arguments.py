@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from hydra_plugins.evenbench.sweeper import PlannedSweeper
+import hydra_plugins.evenbench.sweeper
 from tests.conftest import names
 from training.arguments import meant, understood
 from training.errors import UserError, readable
@@ -112,8 +114,9 @@ def test_a_key_below_a_group_is_left_to_each_run_as_it_was_typed(key: str, value
     assert meant([typed]) == [typed]  # a single run is composed with its own arm
 
 
-def sweeper(**params: str) -> PlannedSweeper:
-    made = PlannedSweeper(params)
+def sweeper(**params: str) -> Any:
+    # anew: Hydra loads its own sweeper again for each command, and this one inherits from it
+    made = importlib.reload(hydra_plugins.evenbench.sweeper).PlannedSweeper(params)
     made.hydra_context = SimpleNamespace(config_loader=None)  # type: ignore[assignment]
     return made
 
