@@ -6,12 +6,15 @@ python train.py -m KEY=A,B …       a sweep: a run for every combination
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from training.arguments import meant
 from training.config import SCHEMA, config_hashes, identity, validated
 from training.errors import full_hydra_errors, one_line_errors, started
 
@@ -46,7 +49,7 @@ def run(cfg: DictConfig) -> None:
             "schema": SCHEMA,
             **identity(cfg, context.runtime.choices),
             "baseline": config.baseline,
-            "metric": {"name": track.metric, "direction": track.directions[track.metric]},
+            "metric": {"name": track.metric, **asdict(track.describe(track.metric))},
             "analysis": config.analysis.model_dump(),
             **measured,
             "budget": {
@@ -57,11 +60,12 @@ def run(cfg: DictConfig) -> None:
             "cost": cost(network, track, config.training.batch_size)
             | {"train_seconds": history.seconds},
             "hashes": hashes,
+            "starts": record.starts(config.variant),
             "environment": record.environment(config, track.train.inputs.device),
             "overrides": list(context.overrides.task),
         },
         history=history.rows,
-        examples=test.get(track.metric),
+        examples=test,
         artifacts=probes.artifacts(network, track),
         weights=network.state_dict() if config.save_weights else None,
     )
@@ -72,4 +76,5 @@ main = hydra.main(version_base="1.3", config_path="conf", config_name="config")(
 if __name__ == "__main__":
     full_hydra_errors()
     with one_line_errors():
+        sys.argv[1:] = meant(sys.argv[1:])
         main()

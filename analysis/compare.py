@@ -56,6 +56,7 @@ class Effect:
     p_selection_aware: float | None = None
     ci: statistics.Interval | None = None
     ci_signflip: statistics.Interval | None = None
+    ci_signflip_family: statistics.Interval | None = None  # at 1 − alpha/m; of m > 1 comparisons
     dz: float | None = None
     hedges_g: float | None = None
     prob_improvement: float | None = None
@@ -244,8 +245,11 @@ def measure(
         p_min,
         delta_mean=float(d.mean()),
         p_value=statistics.sign_flip_p(d),
-        ci=statistics.t_interval(d),
-        ci_signflip=statistics.sign_flip_interval(d),
+        ci=statistics.t_interval(d, rules.alpha),
+        ci_signflip=statistics.sign_flip_interval(d, rules.alpha),
+        ci_signflip_family=statistics.sign_flip_interval(d, rules.alpha / comparisons)
+        if comparisons > 1
+        else None,
         dz=statistics.standardised_mean(d),
         hedges_g=statistics.hedges_g(d),
         prob_improvement=improved,
@@ -295,10 +299,10 @@ def _selection_aware_p(
 def _ulps_apart(
     baseline: Side, idea: Side, of_baseline: dict[str, Examples]
 ) -> tuple[float | None, list[str]]:
-    """Largest difference over all pairs, and what could not be read.
+    """Largest difference over all pairs by a metric that cannot tie, and what could not be read.
 
-    Over the per-example test losses where both runs of a pair kept them, else over the test
-    scores; None where there is no pair, or one diverged.
+    Over the test examples where both runs of a pair kept them, else over the mean test scores;
+    None where there is no pair, one diverged, or only metrics that can tie are known.
 
     Args:
         of_baseline: the examples of the baseline's runs by folder, as far as they were read;
@@ -306,22 +310,23 @@ def _ulps_apart(
     """
     ones, others, problems = list[Losses](), list[Losses](), list[str]()
     for pair in zip(baseline.paired, idea.paired, strict=True):
-        if pair[0].folder not in of_baseline:
-            of_baseline[pair[0].folder] = _examples(pair[0])
-        (one, wrong), (other, too) = of_baseline[pair[0].folder], _examples(pair[1])
-        problems += [*wrong, *too]
-        if any(run.diverged for run in pair):
+        metric = pair[0].smooth
+        if metric is None or metric != pair[1].smooth or any(run.diverged for run in pair):
             return None, problems
+        if pair[0].folder not in of_baseline:
+            of_baseline[pair[0].folder] = _examples(pair[0], metric)
+        (one, wrong), (other, too) = of_baseline[pair[0].folder], _examples(pair[1], metric)
+        problems += [*wrong, *too]
         if one is None or other is None or one.shape != other.shape:
-            one, other = np.array(pair[0].test), np.array(pair[1].test)
+            one, other = (np.array([run.score(metric, "test")]) for run in pair)
         ones.append(one.ravel())
         others.append(other.ravel())
     apart = statistics.ulps_apart(np.concatenate(ones), np.concatenate(others)) if ones else None
     return apart, problems
 
 
-def _examples(run: Run) -> Examples:
+def _examples(run: Run, metric: str) -> Examples:
     try:
-        return read_examples(run), []
+        return read_examples(run, metric), []
     except Unreadable as error:
         return None, [f"{run.folder}/examples.npz: {error}"]

@@ -18,7 +18,7 @@ from analysis.compare import Effect, measure
 from analysis.errors import AnalysisError
 from analysis.record import MALFORMED, Alpha, Part, Positive, what_is_wrong
 from analysis.rules import Rules
-from analysis.statistics import INERT_ULPS, Array, Direction, ulps_apart
+from analysis.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
 from analysis.text import hyper_text, number, seed_list, some
 from analysis.verdict import Case, Conclusion, conclude
 
@@ -71,6 +71,7 @@ class Said(Part):
     delta_mean: float | None = None
     p_value: float | None = None
     mde: float | None = None
+    inert_ulps: float | None = None
     idea_wins: int | None = None
     per_seed_diffs: Scores | None = None
 
@@ -162,9 +163,9 @@ class Rejudged(Conclusion):
             for name, value in vars(self.effect).items()
             if name not in {"d", "counts", "p_selection_aware", *now}
         }
-        if self.report.bench_report.audits is not None:
-            del now["inert_ulps"]  # of the test examples there, of the scores here
         then = self.report.bench_report.comparison
+        if "inert_ulps" in then:
+            del now["inert_ulps"]  # it is not judged again
         both = {name: (then.get(name), value) for name, value in now.items()}
         for name in ("system_verdict", "practical_verdict", "confidence"):
             both[name] = (getattr(self.report, name), getattr(self, name))
@@ -218,7 +219,10 @@ def rejudge(
         baseline, idea = bench.baseline.full.scores, bench.idea.scores
         effect = measure(baseline, idea, bench.direction, rules, size)
         if effect.delta_mean is not None:
-            effect = replace(effect, inert_ulps=ulps_apart(baseline, idea))
+            # where the report says it, of the test examples, which it does not hold
+            told = "inert_ulps" in bench.comparison
+            apart = said.inert_ulps if told else ulps_apart(baseline, idea)
+            effect = replace(effect, inert_ulps=apart)
         audits = tuple(_audits(bench, effect, changed))
         void = {audit.code for audit in audits if audit.severity == "void"}
         cases.append(
@@ -258,7 +262,8 @@ def _audits(bench: Bench, effect: Effect, changed: Collection[str]) -> Iterator[
 
 def _found(bench: Bench, effect: Effect) -> Iterator[Audit]:
     n, ulps, mde = len(effect.d), effect.inert_ulps, bench.said.mde
-    half_width = 0.0 if effect.ci is None else (effect.ci[1] - effect.ci[0]) / 2
+    ci = t_interval(effect.d, 0.05)
+    half_width = 0.0 if ci is None else (ci[1] - ci[0]) / 2
     signature, again = bench.mechanism_signature, "Train again: every record keeps them."
     costs = bench.baseline.cost is not None and bench.idea.cost is not None
     wrong = list(_contradictions(bench, effect))

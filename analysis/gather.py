@@ -13,6 +13,7 @@ from analysis.errors import AnalysisError
 from analysis.record import Plan, PlannedRun, Record, Run, Unreadable, read_plan, read_record
 
 Read = TypeVar("Read", Plan, Record)
+Place = tuple[int, int]  # device and number of a folder on disk
 
 SUPERSEDED = "superseded"  # beside a plan: the records of runs that were done anew
 RECORD, PLAN = "result.json", "plan.json"
@@ -34,7 +35,7 @@ def newest_sweep(root: Path) -> Path:
         AnalysisError: there is none.
     """
     plans = []
-    for folder, below, files in _walk(root, []):
+    for folder, below, files in _walk(root, [], set()):
         if PLAN in files:
             below.clear()  # a sweep holds runs, not sweeps
             plans.append((os.lstat(os.path.join(folder, PLAN)).st_mtime_ns, folder))
@@ -46,21 +47,11 @@ def newest_sweep(root: Path) -> Path:
     return Path(max(plans)[1])
 
 
-def outermost(paths: Sequence[Path]) -> list[Path]:
-    """`paths`, sorted, without those that lie in or are another: no run is gathered twice."""
-    kept: list[Path] = []
-    last: Path | None = None
-    for resolved, path in sorted((Path(os.path.realpath(path)), path) for path in paths):
-        if last is None or not resolved.is_relative_to(last):  # what is below follows at once
-            kept.append(path)
-            last = resolved
-    return kept
-
-
 def gather(paths: Sequence[Path]) -> Gathered:
     """Read every plan and record at or below `paths`, any number of sweeps pooled.
 
-    What cannot be read is told, and hides nothing else.
+    Whatever leads to a folder, it is read once. What cannot be read is told, and hides nothing
+    else.
 
     Raises:
         AnalysisError: a path is no directory, or no record can be read.
@@ -75,8 +66,9 @@ def gather(paths: Sequence[Path]) -> Gathered:
             found.unreadable.append(f"{path}: {error}")
             return None
 
-    for root in outermost(paths):
-        for folder, _, files in _walk(root, found.unreadable):
+    seen = set[Place]()
+    for root in sorted(paths, key=lambda path: Path(os.path.realpath(path))):
+        for folder, _, files in _walk(root, found.unreadable, seen):
             if PLAN in files and (plan := attempt(read_plan, folder, PLAN)):
                 found.planned += plan.runs
             if RECORD in files and (record := attempt(read_record, folder, RECORD)):
@@ -86,8 +78,20 @@ def gather(paths: Sequence[Path]) -> Gathered:
     return found
 
 
-def _walk(root: Path, unreadable: list[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As `os.walk`, in path order; folders that cannot be listed are added to `unreadable`."""
+def _walk(
+    root: Path, unreadable: list[str], seen: set[Place]
+) -> Iterator[tuple[str, list[str], set[str]]]:
+    """As `os.walk`, in path order, links followed, but each real folder once.
+
+    Left out are hidden folders, and the superseded runs beside a plan. What cannot be listed, a
+    link that leads nowhere, and one to a folder around it that is not walked, are told.
+
+    Args:
+        unreadable: path and reason are added.
+        seen: the folders that were walked before; others are added.
+    Raises:
+        AnalysisError: `root` is no directory.
+    """
     try:
         is_directory = stat.S_ISDIR(os.stat(root).st_mode)
         what = "not a directory"
@@ -98,13 +102,46 @@ def _walk(root: Path, unreadable: list[str]) -> Iterator[tuple[str, list[str], l
     if not is_directory:
         raise AnalysisError(f"{root}: {what}; expected a sweep's, such as multirun/DAY/TIME")
 
-    def cannot_list(error: OSError) -> None:
-        unreadable.append(f"{error.filename}: {error.strerror}")
-
-    for folder, below, files in os.walk(root, onerror=cannot_list):
-        beside = SUPERSEDED if PLAN in files else None
-        below[:] = sorted(name for name in below if name[0] != "." and name != beside)
+    waiting = [str(root)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            if (place := _place(folder)) in seen:
+                continue
+            with os.scandir(folder) as entries:
+                visible = [entry for entry in entries if entry.name[0] != "."]
+            seen.add(place)
+            astray = {entry.path: why for entry in visible if (why := _astray(entry, seen))}
+            found = [entry for entry in visible if entry.path not in astray]
+            below = sorted(entry.name for entry in found if entry.is_dir())
+        except OSError as error:
+            unreadable.append(f"{folder}: {error.strerror}")
+            continue
+        unreadable += [f"{link}: {why}" for link, why in sorted(astray.items())]
+        files = {entry.name for entry in found}.difference(below)
+        if PLAN in files and SUPERSEDED in below:
+            below.remove(SUPERSEDED)
         yield folder, below, files
+        waiting += [os.path.join(folder, name) for name in reversed(below)]
+
+
+def _astray(entry: os.DirEntry[str], seen: set[Place]) -> str | None:
+    """Why a link is not followed; None where it is, and for whatever is no link."""
+    if not entry.is_symlink():
+        return None
+    if not os.path.exists(entry.path):
+        return "a link that leads nowhere"
+    target = os.path.realpath(entry.path)
+    is_around = Path(os.path.realpath(os.path.dirname(entry.path))).is_relative_to(target)
+    if is_around and _place(target) not in seen:
+        return "a link to a folder around it: name that folder to have it read"
+    return None
+
+
+def _place(folder: str) -> Place:
+    """What one folder is known by, whatever leads to it."""
+    found = os.stat(folder)
+    return found.st_dev, found.st_ino
 
 
 def _nothing_found(paths: Sequence[Path], found: Gathered) -> str:

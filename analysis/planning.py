@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.audits.evidence import out_of_range
 from analysis.compare import match, pair_up
 from analysis.errors import AnalysisError
 from analysis.rules import Rules
 from analysis.select import Arm, select
-from analysis.statistics import detectable_dz, fewest_pairs, seeds_needed, spread
+from analysis.statistics import EXACT_UP_TO, can_show, detectable_dz, seeds_needed, spread
 
 SEEDS = (4, 8, 16, 32)
 UPPER = 0.8  # confidence of the upper limit of the standard deviation
@@ -40,8 +41,8 @@ class Plan:
     sd_upper: float
     comparisons: int
     alpha: float
-    needed: Option | None  # None: more than a billion seeds
-    needed_upper: Option | None  # if the standard deviation is at its upper limit
+    needed: Option | str  # a str says why no number of seeds is enough
+    needed_upper: Option | str  # if the standard deviation is at its upper limit
     options: tuple[Option, ...]
 
 
@@ -130,7 +131,7 @@ def _plan(
     sd_upper = sd * math.sqrt((len(d) - 1) / chi2.ppf(1 - UPPER, len(d) - 1))
 
     def option(seeds: int) -> Option:
-        possible = seeds >= fewest_pairs(comparisons, alpha)
+        possible = can_show(seeds, comparisons, alpha)
         dz = detectable_dz(seeds, alpha / comparisons) if possible else None
         return Option(
             seeds,
@@ -139,9 +140,12 @@ def _plan(
             seeds * sum(_seconds(arm) for arm in arms),
         )
 
-    def needed(sd: float) -> Option | None:
+    def needed(sd: float) -> Option | str:
         seeds = seeds_needed(effect, sd, comparisons, alpha)
-        return None if seeds is None else option(seeds)
+        if seeds is not None:
+            return option(seeds)
+        drawn = can_show(EXACT_UP_TO + 1, comparisons, alpha)
+        return "more than a billion seeds" if drawn else out_of_range(comparisons, alpha)
 
     return Plan(
         title=title,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
-from analysis.compare import Side
+from analysis.compare import Comparison, Side
 from analysis.statistics import EXACT_UP_TO, POWER
-from analysis.text import hyper_text, interval, number, seed_list
+from analysis.text import counted, hyper_text, intervals, number, seed_list
 from analysis.verdict import Judged
 
 
@@ -36,13 +35,24 @@ def verdict_sentence(judged: Judged, means: tuple[float | None, float | None]) -
             f"{comparison.metric.name} ({comparison.metric.better}) is {number(means[1], 6)} for "
             f"{comparison.idea.name} and {number(means[0], 6)} for {comparison.baseline.name}: "
             f"a difference of {number(effect.delta_mean)}{_relative(effect.delta_mean, means[0])}, "
-            f"95 % interval {interval(effect.ci)}, "
-            f"{p}; {effect.counts.wins} wins, {effect.counts.ties} ties, "
-            f"{effect.counts.losses} losses."
+            f"{shown_intervals(comparison)}; {p}; {effect.counts.wins} wins, "
+            f"{effect.counts.ties} ties, {effect.counts.losses} losses."
         )
     sentences.append(f"Its signature is {signature_phrase(judged)}.")
     sentences.append(_weaknesses(judged))
     return " ".join(sentences)
+
+
+def shown_intervals(comparison: Comparison) -> str:
+    """The interval of the mean difference that belongs to the deciding test, where it exists."""
+    return intervals(
+        signflip=comparison.effect.ci_signflip,
+        family=comparison.effect.ci_signflip_family,
+        t=comparison.effect.ci,
+        alpha=comparison.rules.alpha,
+        comparisons=comparison.family_size,
+        pairs=len(comparison.seeds),
+    )
 
 
 def _relative(delta: float, level: float | None) -> str:
@@ -54,11 +64,10 @@ def _weaknesses(judged: Judged) -> str:
     """What makes the verdict weaker, most serious first."""
     if judged.is_void:
         return "See the audits."
-    codes = Counter(each.code for each in judged.audits if each.severity == "warning")
+    codes = [each.code for each in judged.audits if each.severity == "warning"]
     if not codes:
         return "No warning was raised."
-    told = (code if count == 1 else f"{code} ({count})" for code, count in codes.items())
-    return f"It is weakened by {', '.join(told)}: see the audits."
+    return f"It is weakened by {counted(codes)}: see the audits."
 
 
 def signature_phrase(judged: Judged) -> str:
@@ -94,8 +103,9 @@ def protocol_notes(judged: Judged) -> str:
         f"{comparison.metric.name} ({chosen}); no test score chose anything. Paired by seed: "
         f"{seed_list(comparison.seeds)}. p: {'exact' if exact else 'Monte Carlo'} two-sided "
         f"sign-flip test of the mean difference, Holm over {comparison.family_size} ({family}); "
-        "p_selection_aware redoes the selection in every flip. Interval: 95 % Student's t; "
-        "ci_signflip: Hartigan's. Equivalence: two one-sided t-tests within "
+        "p_selection_aware redoes the selection in every flip. ci_signflip: the means that this "
+        f"test does not reject at level {comparison.rules.alpha:g}, by the same flips (Hartigan's "
+        "interval); ci: Student's t interval. Equivalence: two one-sided t-tests within "
         f"{comparison.rules.margin_pct:g} % of the baseline's mean. MDE: power {POWER:g} at level "
         f"{comparison.rules.alpha:g}/{comparison.family_size}."
     )
@@ -174,16 +184,22 @@ def _meaning(judged: Judged) -> str:
             "A difference this large would rarely arise if the arms were alike "
             f"(level {comparison.rules.alpha:g})."
         )
+    if judged.verdict == "equivalent" and not effect.d.any():
+        return (
+            f"Both arms score the same on every seed, to the last digit: {comparison.metric.name} "
+            "could not tell them apart."
+        )
     if judged.verdict == "equivalent":
         return (
             f"The difference lies within {margin}, p = {number(judged.p_equivalence_holm)} "
             "by two one-sided tests."
         )
     if judged.verdict == "underpowered":
+        advice = "".join(f" {each.advice}" for each in judged.audits if each.code == "few_seeds")
         return (
             f"The smallest p that these data could show is {number(effect.p_min)}, for "
             f"a family of {comparison.family_size} at level {comparison.rules.alpha:g}: no outcome "
-            "could have been significant. More seeds are needed."
+            f"could have been significant.{advice}"
         )
     return (
         f"Neither a difference nor equivalence within {margin} is shown; an effect smaller than "

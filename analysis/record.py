@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from tokenize import TokenError
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from zipfile import BadZipFile, ZipFile
 
 import msgspec
@@ -26,6 +26,7 @@ from analysis.text import number
 Hyper = tuple[tuple[str, float], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
 Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
 
+LOSS = "loss"  # the secondary score that a track has beside a primary metric that can tie
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 MALFORMED = (msgspec.DecodeError, RecursionError)  # how damaged or hostile JSON shows itself
@@ -44,6 +45,8 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Alpha = Annotated[float, Meta(ge=1e-9, le=0.5)]
 Positive = Annotated[float, Meta(gt=0)]
+Bounds = tuple[float | None, float | None]  # the least and the greatest that a score can be
+Observed = dict[str, float | None]  # metric → value
 SchemaVersion = Annotated[int, Meta(ge=2, le=2)]
 Read = TypeVar("Read", bound="Part")
 
@@ -78,6 +81,17 @@ class Metric(Part):
 
     name: str
     direction: Literal["min", "max"]
+    bounds: Bounds | None = None  # null: not recorded
+    can_tie: bool | None = None  # takes few values, as accuracy does; null: not recorded
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether models that differ have different scores.
+
+        A record that does not say so is from before the other kind could be declared: known are
+        the two metrics that all tracks had then, of any other nothing.
+        """
+        return self.name in ("mse", "mae") if self.can_tie is None else not self.can_tie
 
     @property
     def better(self) -> str:
@@ -96,6 +110,8 @@ class Secondary(Scores):
     """Scores by another metric, or of a trivial reference, which has no direction."""
 
     direction: Literal["min", "max"] | None = None
+    bounds: Bounds | None = None
+    can_tie: bool | None = None
 
     @property
     def whole(self) -> bool:
@@ -138,6 +154,8 @@ class Probes(Part):
     ablation: float | None  # test score without the mechanism, minus the test score
     causal: bool | None  # null: nobody claims it
     split_overlap: Count | None  # test examples that also stand in train or validation
+    reach_by_parameter: dict[str, NotNegative] | None = None  # as reach, of each alone
+    loss_ablation: float | None = None  # as ablation, of the loss, where the metric can tie
 
 
 class Criterion(Part):
@@ -146,6 +164,9 @@ class Criterion(Part):
     metric: str
     op: Literal["<", "<=", ">", ">="]
     value: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.op} {self.value:g}"
 
     def holds(self, observed: Mapping[str, float | None]) -> bool:
         """Whether it is what was observed; what was not observed does not hold."""
@@ -158,29 +179,32 @@ class Signature(Part):
 
     prediction: str
     criteria: list[Criterion]
-    observed: dict[str, float | None]
-    confirmed: bool
+    observed: Observed
     by_construction: dict[str, str] = {}  # observed values that had to hold, and why: no evidence
+    observed_at_start: Observed | None = None  # before training
+    blocks: list[Observed] | None = None  # each block's, `observed` is over all of them
 
     @property
     def holds(self) -> bool:
         """Whether every criterion does: judged here, from the record's own prediction."""
-        return bool(self.criteria) and all(map(self._stands, self.criteria))
+        return bool(self.criteria) and not self.refuted
 
     @property
     def refuted(self) -> list[str]:
-        """The criteria that do not hold, in words; one that had to hold is no evidence."""
-        return [
-            f"{each.metric} holds by construction"
-            if each.metric in self.by_construction
-            else f"{each.metric} = {number(self.observed.get(each.metric))}, "
-            f"not {each.op} {each.value:g}"
-            for each in self.criteria
-            if not self._stands(each)
-        ]
+        """Why each criterion that does not stand does not, in words."""
+        return [why for each in self.criteria if (why := self._against(each))]
 
-    def _stands(self, criterion: Criterion) -> bool:
-        return criterion.metric not in self.by_construction and criterion.holds(self.observed)
+    def _against(self, criterion: Criterion) -> str | None:
+        """Why a criterion is not confirmed: also if it had to hold, or held before training."""
+        metric, start = criterion.metric, self.observed_at_start or {}
+        if metric in self.by_construction:
+            return f"{metric} holds by construction"
+        if not criterion.holds(self.observed):
+            seen = number(self.observed.get(metric))
+            return f"{metric} = {seen}, not {criterion.op} {criterion.value:g}"
+        if criterion.holds(start):
+            return f"{criterion} held before training ({number(start.get(metric))})"
+        return None
 
 
 class ConfigHashes(Part):
@@ -200,7 +224,7 @@ class Hashes(Part):
     code: dict[str, str]  # per project file that the run imported
     data: str
     order: str
-    init: dict[str, str]  # per parameter outside the mechanism
+    init: dict[str, str]  # per parameter and shape; older records leave out the mechanism's
 
 
 class Record(PlannedRun):
@@ -220,6 +244,7 @@ class Record(PlannedRun):
     environment: dict[str, str | int | float | bool | None]
     overrides: list[str]
     analysis: Declared | None = None  # null: nothing was declared
+    starts: dict[str, Any] | None = None  # what the variant's YAML says of start values, by key
 
     def __post_init__(self) -> None:
         if self.status == "finished" and None in (self.scores.validation, self.scores.test):
@@ -247,16 +272,28 @@ class Run:
     @cached_property
     def validation(self) -> float:
         """The deciding score on validation; NaN if the run diverged."""
-        return self._score("validation")
+        return self.score(self.metric.name, "validation")
 
     @cached_property
     def test(self) -> float:
         """The deciding score on test; NaN if the run diverged."""
-        return self._score("test")
+        return self.score(self.metric.name, "test")
 
-    def _score(self, split: Literal["validation", "test"]) -> float:
-        record, by = self.record, self.judged_by
-        scores = record.secondary.get(by.name) if by else record.scores
+    @property
+    def smooth(self) -> str | None:
+        """The metric by which runs can be told to be one: the deciding one, or the loss if it ties.
+
+        None where neither is known not to tie.
+        """
+        if self.metric.is_smooth:
+            return self.metric.name
+        loss = self.record.secondary.get(LOSS)
+        return LOSS if loss and loss.can_tie is False and loss.whole else None
+
+    def score(self, metric: str, split: Literal["validation", "test"]) -> float:
+        """A score by the primary or a secondary metric; NaN if the run diverged or has none."""
+        record = self.record
+        scores = record.scores if metric == record.metric.name else record.secondary.get(metric)
         score: float | None = getattr(scores, split, None)
         return float("nan") if self.diverged or score is None else score
 
@@ -275,28 +312,37 @@ def read_plan(path: str) -> Plan:
     return _read(Plan, path)
 
 
-def read_examples(run: Run) -> NDArray[np.float32] | None:
-    """Per-example test losses of a run, (examples,) float32; None if it kept none.
+def read_examples(run: Run, metric: str) -> NDArray[np.float32] | None:
+    """Per-example test scores of a run by `metric`, (examples,) float32; None if it kept none.
+
+    They are the array `test/METRIC`; an older file's one array, `test`, is by the primary metric.
 
     Raises:
-        Unreadable: the file is damaged, holds objects (which would need unpickling), or its losses
-            are not finite numbers whose mean is the run's test score.
+        Unreadable: the file is damaged, lacks the primary metric's, holds objects (which would
+            need unpickling), or scores that are not finite numbers whose mean is the run's score.
     """
     path = os.path.join(run.folder, "examples.npz")
     if not os.path.exists(path):
         return None
+    name, is_primary = f"test/{metric}", metric == run.record.metric.name
     try:
         with ZipFile(_regular(path)) as archive:
-            array = io.BytesIO(archive.read("test.npy"))
-        losses = np.lib.format.read_array(array, allow_pickle=False)
+            if f"{name}.npy" not in archive.NameToInfo:
+                if not is_primary:
+                    return None
+                name = "test"
+            array = io.BytesIO(archive.read(f"{name}.npy"))
+        scores = np.lib.format.read_array(array, allow_pickle=False)
     except _DAMAGED as error:
-        raise Unreadable(f"no array `test` can be read from it: {error}") from error
-    if losses.dtype != np.float32 or losses.size == 0 or not np.isfinite(losses).all():
-        raise Unreadable("its array `test` does not hold finite float32 numbers")
-    mean, score = float(losses.mean(dtype=np.float64)), run.record.scores.test
-    if score is not None and not math.isclose(mean, score, rel_tol=1e-6):
-        raise Unreadable(f"its losses have the mean {mean:g}, the run's test score is {score:g}")
-    return losses
+        raise Unreadable(f"no array `{name}` can be read from it: {error}") from error
+    if scores.dtype != np.float32 or scores.size == 0 or not np.isfinite(scores).all():
+        raise Unreadable(f"its array `{name}` does not hold finite float32 numbers")
+    mean, score = float(scores.mean(dtype=np.float64)), run.score(metric, "test")
+    if not math.isclose(mean, score, rel_tol=1e-6):
+        raise Unreadable(
+            f"its array `{name}` has the mean {mean:g}, the run's test score is {score:g}"
+        )
+    return scores
 
 
 def _read(kind: type[Read], path: str) -> Read:

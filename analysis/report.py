@@ -13,13 +13,20 @@ import msgspec
 from analysis import prose
 from analysis.compare import Side
 from analysis.errors import AnalysisError
-from analysis.record import Cost, Run, Scores
+from analysis.record import Cost, Run, Scores, Signature
 from analysis.select import Candidate
 from analysis.statistics import mean_std
 from analysis.verdict import Judged
 
 BENCH_VERSION = 2
 NAME = "report.json"
+# What the earlier reports' mechanism_signature calls a metric that has another name today, and
+# whether it is a list there: then, one value a block.
+EARLIER_NAMES = {
+    "observed_max_factor_singular": ("max_singular_value", False),
+    "factor_largest_singular_values": ("max_singular_value", True),
+    "probe_norm_ratio_after_mixing": ("mixing_norm_ratio", False),
+}
 
 Json = dict[str, Any]
 
@@ -142,6 +149,7 @@ def _comparison(judged: Judged) -> Json:
         "alpha": comparison.rules.alpha,
         "ci": effect.ci,
         "ci_signflip": effect.ci_signflip,
+        "ci_signflip_family": effect.ci_signflip_family,
         "ci_half_width": None if effect.ci is None else (effect.ci[1] - effect.ci[0]) / 2,
         "dz": effect.dz,
         "hedges_g": effect.hedges_g,
@@ -201,13 +209,17 @@ def _entry(candidate: Candidate) -> Json:
 
 
 def _signature(judged: Judged) -> Json:
-    """The prediction, and every observed value as a mean over models and per seed."""
+    """The prediction, and every observed value: mean over models, per seed, at the start."""
     runs = sorted(judged.comparison.idea.selected.items())
     each = [run.record.signature for _, run in runs]  # None where a run predicts nothing
     signatures = [signature for signature in each if signature is not None]
     observed = {
         name: [None if signature is None else signature.observed.get(name) for signature in each]
         for name in sorted({name for signature in signatures for name in signature.observed})
+    }
+    at_start = {
+        name: [None if s is None else (s.observed_at_start or {}).get(name) for s in each]
+        for name in observed
     }
     by_construction = {
         name: why for signature in signatures for name, why in signature.by_construction.items()
@@ -217,12 +229,29 @@ def _signature(judged: Judged) -> Json:
         "prediction": signatures[0].prediction if signatures else None,
         "criteria": criteria,
         **{f"observed_{name}": mean_of(values) for name, values in observed.items()},
+        **{
+            earlier: _by_block(each, name) if by_block else mean_of(observed[name])
+            for earlier, (name, by_block) in EARLIER_NAMES.items()
+            if name in observed
+        },
         "per_model": observed,
+        "at_start": {name: mean_of(values) for name, values in at_start.items()},
+        "per_model_at_start": at_start,
+        "blocks": [None if signature is None else signature.blocks for signature in each],
         "by_construction": by_construction,  # no evidence: these had to hold
         "n_models": len(runs),
         "n_confirmed": judged.signature_confirmed,
         "confirmed": judged.mechanism_ok,
     }
+
+
+def _by_block(signatures: Sequence[Signature | None], metric: str) -> list[float | None] | None:
+    """A metric's mean over the models, for each block; None where a record lacks the blocks'."""
+    models = [signature.blocks if signature else None for signature in signatures]
+    blocks = [of_model for of_model in models if of_model is not None]
+    if len(blocks) < len(models) or len({len(of_model) for of_model in blocks}) != 1:
+        return None
+    return [mean_of(block.get(metric) for block in each) for each in zip(*blocks, strict=True)]
 
 
 def secondary(run: Run, name: str, split: str) -> float | None:

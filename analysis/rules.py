@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec.structs import asdict
 
 from analysis.errors import AnalysisError
-from analysis.record import Declared, Metric, Run
+from analysis.record import Declared, Metric, Record, Run
 from analysis.text import seed_list
 
 
@@ -74,21 +74,19 @@ def judged_by(runs: Sequence[Run], name: str | None) -> list[Run]:
     """
     if name is None:
         return list(runs)
-    directions = {  # of each track's runs; a diverged one has no secondary scores
-        run.record.track: scores.direction
-        for run in runs
-        if (scores := run.record.secondary.get(name)) is not None and scores.direction
+    metrics = {  # of each track's runs; a diverged one has no secondary scores
+        run.record.track: metric for run in runs if (metric := _secondary(run.record, name))
     }
     chosen: list[Run] = []
     without = 0
     known: set[str] = set()
     for run in runs:
         scores = run.record.secondary.get(name)
-        direction = scores.direction if scores else directions.get(run.record.track)
+        metric = _secondary(run.record, name) if scores else metrics.get(run.record.track)
         if name == run.record.metric.name:
             chosen.append(run)
-        elif direction and (run.diverged or (scores and scores.whole)):
-            chosen.append(replace(run, judged_by=Metric(name=name, direction=direction)))
+        elif metric and (run.diverged or (scores and scores.whole)):
+            chosen.append(replace(run, judged_by=metric))
         else:
             without += 1
         known |= {run.record.metric.name}
@@ -99,3 +97,11 @@ def judged_by(runs: Sequence[Run], name: str | None) -> list[Run]:
             f"there are {', '.join(sorted(known))}"
         )
     return chosen
+
+
+def _secondary(record: Record, name: str) -> Metric | None:
+    """A secondary metric of a record; None where it has none of that name with a direction."""
+    scores = record.secondary.get(name)
+    if scores is None or scores.direction is None:
+        return None
+    return Metric(name, scores.direction, scores.bounds, scores.can_tie)

@@ -8,7 +8,7 @@ numbers as from scipy.stats and statsmodels, which the tests compare, in a hundr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -68,10 +68,78 @@ def sign_flip_p(d: Array) -> float:
     """
     if d.size == 0 or not np.isfinite(d).all():
         raise ValueError("the sign-flip test needs at least one difference, all of them finite")
-    # Random flips are drawn by position: p is not to depend on the seeds' order, on which arm is
-    # called the idea, or on the unit.
-    ordered = np.sort(d if d.sum() > 0 else -d) / (np.abs(d).max() or 1.0)
-    return _flip_test(d.size, lambda signs: signs @ ordered / d.size, EXACT_UP_TO)
+    below, above = _turning_points(d)
+    counted = below <= 0 if d.sum() > 0 else above >= 0
+    return float(np.count_nonzero(counted) / counted.size)
+
+
+def sign_flip_interval(d: Array, alpha: float) -> Interval | None:
+    """The interval dual to the sign-flip test: the means that it would not reject at `alpha`.
+
+    It holds 0 if and only if `sign_flip_p(d)` > alpha: both count the same flips. None where the
+    test can reject no mean (five pairs at 5 %).
+    Source: Hartigan (1969), Journal of the American Statistical Association 64; for drawn flips
+    the same argument holds flip by flip.
+    """
+    if d.size == 0 or not np.isfinite(d).all():
+        return None
+    below, above = _turning_points(d)
+    flips = below.size
+    most = round(alpha * flips)  # flips that may count where a mean is rejected
+    if most / flips > alpha:
+        most -= 1
+    low = float(np.partition(below, most)[most])
+    high = float(np.partition(above, flips - 1 - most)[flips - 1 - most])
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _turning_points(d: Array) -> tuple[Array, Array]:
+    """For each sign flip, the means from which on it counts as extreme: (flips,) each.
+
+    Of the hypothesis that the mean is θ, a flip turns the signs of d − θ on some pairs. Its mean is
+    at least as far from 0 as the observed one where θ, being below the mean of `d`, is not below
+    the smaller of the two means over the pairs turned and over the others (the first array); where
+    θ is above it, not above the larger of them (the second). A flip of none or of all pairs always
+    counts: −inf and inf.
+    """
+    unit = float(np.abs(d).max()) or 1.0
+    # Flips are drawn by position: neither the seeds' order, nor which arm is called the idea, nor
+    # the unit, nor the mean is to matter. So the end with the wider gaps comes first.
+    ordered, negated = np.sort(d) / unit, np.sort(-d) / unit
+    gaps = [[*np.diff(each).round(9), *each] for each in (ordered, negated)]
+    swapped = gaps[0] < gaps[1]
+    if swapped:
+        ordered = negated
+    smaller, larger = list[Array](), list[Array]()
+    for turned in _flips(d.size, EXACT_UP_TO):
+        sides = np.stack([turned, 1 - turned])  # (2, flips, n)
+        sizes = sides.sum(2)
+        means = sides @ ordered / np.maximum(sizes, 1)
+        means[np.abs(means) < 1e-12] = 0.0  # that of numbers of about 1: 0 but for rounding
+        all_or_none = sizes.min(0) == 0
+        smaller.append(np.where(all_or_none, -np.inf, means.min(0)))
+        larger.append(np.where(all_or_none, np.inf, means.max(0)))
+    below, above = np.concatenate(smaller) * unit, np.concatenate(larger) * unit
+    return (0.0 - above, 0.0 - below) if swapped else (below, above)
+
+
+def _flips(n: int, exact_up_to: int) -> Iterator[Array]:
+    """Which of n pairs each sign flip turns: 0 or 1, (flips, n), in batches; the first turns none.
+
+    Up to `exact_up_to` pairs half of all 2ⁿ: the others are their opposites, and as extreme. Above,
+    `DRAWS` drawn ones after the first, always the same.
+    """
+    batch = max(1, 2**18 // n)  # megabytes, however many pairs
+    if n <= exact_up_to:
+        half = 2 ** (n - 1)
+        for first in range(0, half, batch):
+            numbers = np.arange(first, min(first + batch, half))
+            yield (numbers[:, None] >> np.arange(n) & 1).astype(np.float64)  # a number's bits
+        return
+    generator = np.random.default_rng(0)
+    yield np.zeros((1, n))
+    for first in range(0, DRAWS, batch):
+        yield generator.integers(0, 2, (min(batch, DRAWS - first), n)).astype(np.float64)
 
 
 def selection_aware_p(baseline: Tuned, idea: Tuned, direction: Direction) -> float:
@@ -112,51 +180,24 @@ def selection_aware_p(baseline: Tuned, idea: Tuned, direction: Direction) -> flo
         ]
         return arms[1] - arms[0]
 
-    return _flip_test(n, difference, exact_up_to=14)
+    effects = np.concatenate([difference(1 - 2 * turned) for turned in _flips(n, exact_up_to=14)])
+    extreme = np.abs(effects) >= abs(effects[0]) - 1e-12  # in units of about 1: but for rounding
+    return float(np.count_nonzero(extreme) / extreme.size)
 
 
-def _flip_test(n: int, effect: Callable[[Array], Array], exact_up_to: int) -> float:
-    """Share of the sign flips of n pairs whose |effect| is at least that of no flip.
+def least_p(pairs: int, differing: int) -> float:
+    """The smallest p that the sign-flip test can show of so many pairs, `differing` of them not 0.
 
-    `effect` maps signs (flips, n) to (flips,). It is computed from numbers of about 1: what falls
-    short by no more than their rounding counts as equal.
+    min(1, 2/2^differing): only the flip of all signs is as extreme as the data. Where flips are
+    drawn, above 20 pairs, it is never below 1/(N + 1).
     """
-    least = abs(float(effect(np.ones((1, n)))[0])) - 1e-12
-    batch = max(1, 2**18 // n)  # megabytes, however many pairs
-
-    def extreme(signs: Array) -> NDArray[np.bool_]:
-        return np.abs(effect(signs)) >= least
-
-    if n <= exact_up_to:  # in a fortieth of scipy's time, which the tests compare
-        found, half = 0, 2 ** (n - 1)  # the others are their opposites, and as extreme
-        for first in range(0, half, batch):
-            flips = np.arange(first, min(first + batch, half))[:, None]
-            signs = (1 - 2 * (flips >> np.arange(n) & 1)).astype(np.float64)  # a number's bits
-            found += int(np.count_nonzero(extreme(signs)))
-        return found / half
-
-    from scipy.stats import permutation_test  # takes half a second to import
-
-    test = permutation_test(
-        (np.ones(n),),
-        # called with the observed signs (n,) once, else with many flips (flips, n)
-        lambda x, axis: extreme(np.atleast_2d(x)).astype(np.float64).squeeze(),
-        permutation_type="samples",
-        alternative="greater",  # of |effect|: both sides at once
-        n_resamples=DRAWS,
-        batch=batch,
-        vectorized=True,
-        rng=np.random.default_rng(0),
-    )
-    return float(test.pvalue)
+    p = min(1.0, 2.0 ** (1 - differing))
+    return p if pairs <= EXACT_UP_TO else max(p, 1 / (DRAWS + 1))
 
 
 def smallest_p(d: Array) -> float:
-    """The smallest p that these data could have shown: min(1, 2 / 2^(non-zero pairs)).
-
-    That of a sign-flip test in which only the flip of all signs is as extreme as the data.
-    """
-    return float(min(1.0, 2.0 ** (1 - np.count_nonzero(d))))
+    """The smallest p that these data could have shown, whatever the signs of `d`."""
+    return least_p(d.size, int(np.count_nonzero(d)))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -187,33 +228,16 @@ def spread(d: Array) -> float | None:
     return sd if sd > 1e-14 * float(np.abs(d).max()) else None
 
 
-def t_interval(d: Array, confidence: float = 0.95) -> Interval | None:
-    """Student's t interval of the mean of `d`; None without spread.
+def t_interval(d: Array, alpha: float) -> Interval | None:
+    """Student's t interval of the mean of `d`, at confidence 1 − alpha; None without spread.
 
     Source: Student (1908), Biometrika 6.
     """
     sd = spread(d)
     if sd is None:
         return None
-    half_width = special.stdtrit(d.size - 1, (1 + confidence) / 2) * sd / math.sqrt(d.size)
+    half_width = special.stdtrit(d.size - 1, 1 - alpha / 2) * sd / math.sqrt(d.size)
     return float(d.mean() - half_width), float(d.mean() + half_width)
-
-
-def sign_flip_interval(d: Array, confidence: float = 0.95) -> Interval | None:
-    """The interval dual to the sign-flip test: the means that it would not reject.
-
-    Its ends are the k-th smallest and largest mean over all non-empty subsets of `d`, with
-    k = ⌊(1 − confidence)·2ⁿ/2⌋. None where k is 0 (five pairs at 95 %), and above 20 pairs.
-    Source: Hartigan (1969), Journal of the American Statistical Association 64.
-    """
-    k = int((1 - confidence) * 2**d.size / 2 + 1e-9)
-    if k == 0 or d.size > EXACT_UP_TO or not np.isfinite(d).all():
-        return None
-    sums, sizes = np.zeros(1), np.zeros(1)
-    for each in d:  # subsets without it, then with it
-        sums, sizes = np.concatenate([sums, sums + each]), np.concatenate([sizes, sizes + 1])
-    means = np.sort(sums[1:] / sizes[1:])
-    return float(means[k - 1]), float(means[-k])
 
 
 def standardised_mean(d: Array) -> float | None:
@@ -321,21 +345,34 @@ def _reaches_power(
     return float(brentq(lambda x: power(x) - POWER, low, high, xtol=xtol))
 
 
-def fewest_pairs(comparisons: int, alpha: float) -> int:
-    """Non-zero pairs below which no outcome can be significant: ⌈log₂(2m/α)⌉, Holm over m.
+def can_show(pairs: int, comparisons: int, alpha: float) -> bool:
+    """Whether so many pairs, all of them not 0, can be significant at all: Holm over the family."""
+    return comparisons * least_p(pairs, pairs) <= alpha
 
-    The smallest p, 2/2ⁿ, times m must not exceed α.
+
+def fewest_pairs(comparisons: int, alpha: float) -> int | None:
+    """Non-zero pairs below which no outcome can be significant: ⌈log₂(2m/α)⌉ of m comparisons.
+
+    None where no number of pairs is enough: beyond the 20 whose flips are all taken, p is no
+    smaller than 1/(N + 1), which fewer pairs reach as well.
     """
-    return math.ceil(math.log2(2 * comparisons / alpha) - 1e-9)
+    return next((n for n in range(1, EXACT_UP_TO + 1) if can_show(n, comparisons, alpha)), None)
 
 
 def seeds_needed(effect: float, sd: float, comparisons: int, alpha: float) -> int | None:
     """Pairs that find `effect` with power 0.8 at α/m, and could be significant at all.
 
-    `sd` is that of the differences, in the unit of `effect`. None for more than a billion.
+    `sd` is that of the differences, in the unit of `effect`. None for more than a billion, and
+    where so many pairs cannot be significant.
     """
-    pairs = pairs_needed(abs(effect) / sd, alpha / comparisons)
-    return None if pairs is None else max(math.ceil(pairs), fewest_pairs(comparisons, alpha))
+    pairs, fewest = (
+        pairs_needed(abs(effect) / sd, alpha / comparisons),
+        fewest_pairs(comparisons, alpha),
+    )
+    if pairs is None or fewest is None:
+        return None
+    needed = max(math.ceil(pairs), fewest)
+    return needed if can_show(needed, comparisons, alpha) else None
 
 
 def minimal_detectable_effect(d: Array, alpha: float) -> float | None:
@@ -370,6 +407,6 @@ def ulps_apart(a: ArrayLike, b: ArrayLike) -> float:
     Source: Goldberg (1991), ACM Computing Surveys 23, §1.2.
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    magnitude = np.minimum(np.maximum(np.abs(a), np.abs(b)), np.finfo(np.float32).max)
-    ulp = np.spacing(magnitude.astype(np.float32))
+    most = np.nextafter(np.finfo(np.float32).max, np.float32(0))  # the last that has a next
+    ulp = np.spacing(np.minimum(np.maximum(np.abs(a), np.abs(b)), most).astype(np.float32))
     return float(np.max(np.abs(a - b) / ulp, initial=0.0))

@@ -16,11 +16,20 @@ from analysis.compare import Side
 from analysis.earlier import Rejudged
 from analysis.errors import AnalysisError
 from analysis.planning import Option, Plan
-from analysis.prose import signature_phrase
+from analysis.prose import shown_intervals, signature_phrase
 from analysis.report import mean_of, secondary
 from analysis.select import Arm, Selection, select
 from analysis.statistics import POWER, mean_std
-from analysis.text import NONE, duration, hyper_text, interval, number, printable, seed_list, some
+from analysis.text import (
+    NONE,
+    duration,
+    hyper_text,
+    number,
+    printable,
+    seed_list,
+    some,
+    weakened_by,
+)
 from analysis.verdict import Judged
 
 MOST = 20  # comparisons that are shown in full: nobody reads more, and they take a while
@@ -102,9 +111,12 @@ def _show_track(console: Console, judged: Sequence[Judged]) -> None:
 def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
     comparison, effect = judged.comparison, judged.comparison.effect
     count, level = effect.counts, f"{number(effect.mde_rel_pct, 3)} % of the baseline's mean"
+    difference = number(effect.delta_mean)
+    if effect.delta_mean is not None:
+        difference += f", {shown_intervals(comparison)}"
     numbers = Table.grid(padding=(0, 2))
     rows = [
-        ("difference", f"{number(effect.delta_mean)}, 95 % interval {interval(effect.ci)}"),
+        ("difference", difference),
         ("p", f"{number(judged.p_value)}; Holm over {comparison.family_size}: "
               f"{number(judged.p_holm)}; level {judged.alpha:g}; smallest "
               f"{number(effect.p_min)}"),
@@ -112,7 +124,7 @@ def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
         ("wins/ties/losses", f"{count.wins}/{count.ties}/{count.losses}"),
         ("MDE", NONE if effect.mde is None else f"{number(effect.mde)}, {level}"),
         ("signature", signature_phrase(judged)),
-        ("confidence", f"{judged.confidence} of 10"),
+        ("weakened by", weakened_by((each.severity, each.code) for each in judged.audits)),
     ]  # fmt: skip
     if titled:
         rows.insert(0, ("comparison", f"{comparison.idea.name} against {comparison.baseline.name}"))
@@ -204,7 +216,7 @@ def show_plan(plans: Sequence[Plan], unreadable: Sequence[str]) -> None:
             rel = None if option.mde is None else 100 * option.mde / plan.level
             table.add_row(
                 str(option.seeds),
-                "too few" if option.mde is None else number(option.mde),
+                "never" if option.mde is None else number(option.mde),
                 number(rel, 3),
                 str(option.runs),
                 duration(option.seconds),
@@ -212,16 +224,16 @@ def show_plan(plans: Sequence[Plan], unreadable: Sequence[str]) -> None:
         console.print(plain(plan.title, "bold"), facts, table)
     console.print(
         plain(
-            "MDE: the smallest effect found with that power; too few: no outcome of so few seeds "
+            "MDE: the smallest effect found with that power; never: no outcome of that many seeds "
             "could be significant. Runs of both arms over the pilot's grid; training time one run "
             "after the other, to be divided by the runs side by side."
         )
     )
 
 
-def _option(option: Option | None) -> str:
-    if option is None:
-        return "more than a billion seeds"
+def _option(option: Option | str) -> str:
+    if isinstance(option, str):
+        return option
     return f"{option.seeds} seeds, {option.runs} runs, {duration(option.seconds)} of training"
 
 

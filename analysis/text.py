@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,61 @@ def duration(seconds: float) -> str:
 def interval(ci: tuple[float, float] | None) -> str:
     """`[low, high]`; a dash where there is none."""
     return NONE if ci is None else f"[{number(ci[0])}, {number(ci[1])}]"
+
+
+def level(alpha: float) -> str:
+    """The confidence 1 − alpha: `95 %`, `98.33 %`, to three digits of alpha."""
+    digits = 2 - math.floor(math.log10(100 * alpha))
+    return f"{round(100 * (1 - alpha), digits):.15g} %"
+
+
+def intervals(
+    *,
+    signflip: tuple[float, float] | None,
+    family: tuple[float, float] | None,
+    t: tuple[float, float] | None,
+    alpha: float,
+    comparisons: int,
+    pairs: int,
+) -> str:
+    """The interval that belongs to the deciding test, and the family's; else Student's, so named.
+
+    Args:
+        signflip: the sign-flip interval at 1 − alpha.
+        family: that at 1 − alpha/comparisons, where there are several.
+        t: Student's t interval at 1 − alpha.
+    """
+    if signflip is None:
+        none = f"no sign-flip interval from {pairs} pairs"
+        return none if t is None else f"{level(alpha)} t interval {interval(t)} ({none})"
+    told = f"{level(alpha)} sign-flip interval {interval(signflip)}"
+    if comparisons == 1:
+        return told
+    return (
+        f"{told}; {level(alpha / comparisons)}, for a family of {comparisons}: {interval(family)}"
+    )
+
+
+def counted(codes: Iterable[str]) -> str:
+    """`grid_edge × 2, few_seeds`."""
+    return ", ".join(code if n == 1 else f"{code} × {n}" for code, n in Counter(codes).items())
+
+
+def weakened_by(raised: Iterable[tuple[str, str]]) -> str:
+    """What takes from a verdict, by name: `2 warnings: grid_edge × 2; 1 note: fixed_data`.
+
+    Args:
+        raised: severity and code of every audit.
+    """
+    by_severity = {"void": list[str](), "warning": list[str](), "note": list[str]()}
+    for severity, code in raised:
+        by_severity[severity].append(code)
+    told = [
+        f"{len(codes)} {severity}{'s' if len(codes) > 1 else ''}: {counted(codes)}"
+        for severity, codes in by_severity.items()
+        if codes
+    ]
+    return "; ".join(told) or "nothing: no warning, no note"
 
 
 def seed_list(seeds: Iterable[int]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from analysis.audits import audit
+from analysis.audits import audit, audit_conclusion
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison, Effect
 from analysis.statistics import INERT_ULPS, Direction, holm
@@ -35,10 +35,9 @@ class Case:
 
     @property
     def confidence(self) -> int:
-        """How far the verdict can be trusted, 0–10.
+        """A number from 0 to 10 that the earlier reports have: 10 less 2 a warning, 1 a note.
 
-        Starts at 10. A void audit takes all of it; otherwise every warning takes 2 and every note
-        1, down to 1 at least.
+        At least 1; 0 where it is void. What it is made of says more, and is what is shown.
         """
         severities = [raised.severity for raised in self.audits]
         if self.is_void:
@@ -74,11 +73,24 @@ class Conclusion(Case):
             better = delta < 0 if self.direction == "min" else delta > 0
             found = f"idea {'better' if better else 'worse'} (significant)"
             return f"{found}, negligible" if negligible else found
-        if negligible:
+        if negligible or self._is_tied:
             return "equivalent"
         if self.family_size * self.effect.p_min > self.alpha:
             return "underpowered"
         return "inconclusive"
+
+    @property
+    def _is_tied(self) -> bool:
+        """Whether both arms score the same on every seed, to the last digit."""
+        d = self.effect.d
+        return d.size > 0 and not d.any()
+
+    @property
+    def ahead(self) -> Literal["baseline", "idea"] | None:
+        """The arm that is better by a decided difference."""
+        if self.verdict.startswith("idea better"):
+            return "idea"
+        return "baseline" if self.verdict.startswith("idea worse") else None
 
     @property
     def why(self) -> str | None:
@@ -90,7 +102,7 @@ class Conclusion(Case):
         """Does it do what it was said to do, as well as better?"""
         if self.verdict in ("invalid", "incomplete"):
             return "failed" if self.idea_failed else "invalid"
-        if self.verdict.startswith("idea better"):
+        if self.ahead == "idea":
             return "worked" if self.mechanism_ok else "partial"
         return "partial" if self.mechanism_ok and self.verdict != "inert" else "failed"
 
@@ -99,9 +111,9 @@ class Conclusion(Case):
         """Does it help by more than the margin?"""
         if self.verdict in ("inert", "equivalent") or self.verdict.endswith("negligible"):
             return "no_effect"
-        if self.verdict.startswith("idea better"):
-            return "helps"
-        return "hurts" if self.verdict.startswith("idea worse") else "unknown"
+        if self.ahead is None:
+            return "unknown"
+        return "helps" if self.ahead == "idea" else "hurts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +129,10 @@ class Judged(Conclusion):
 
 
 def judge(comparisons: Sequence[Comparison]) -> list[Judged]:
-    """Audit every comparison, and conclude over the families."""
+    """Audit every comparison, conclude over the families, and audit what was concluded."""
     cases = []
     for comparison in comparisons:
-        audits = tuple(audit(comparison))
+        audits = audit(comparison)
         void = {raised.code for raised in audits if raised.severity == "void"}
         baseline_diverged = any(run.diverged for run in comparison.baseline.paired)
         cases.append(
@@ -135,10 +147,11 @@ def judge(comparisons: Sequence[Comparison]) -> list[Judged]:
                 alpha=comparison.rules.alpha,
             )
         )
-    return [
+    judged = [
         Judged(comparison=comparison, **found)
         for comparison, found in zip(comparisons, conclude(cases), strict=True)
     ]
+    return [replace(each, audits=audit_conclusion(each.comparison, each)) for each in judged]
 
 
 def conclude(cases: Sequence[Case]) -> list[dict[str, Any]]:

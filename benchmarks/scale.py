@@ -106,7 +106,8 @@ def write_sweep(sweep: Path, run: Path, jobs: Sequence[Job]) -> None:
         for name in ("result.json", "examples.npz"):
             (folder / name).unlink()  # else the link's other ends would change too
         (folder / "result.json").write_text(json.dumps(record, indent=1))
-        np.savez(folder / "examples.npz", test=losses)
+        arrays: Json = {f"test/{record['metric']['name']}": losses}
+        np.savez(folder / "examples.npz", **arrays)
         planned.append({key: record[key] for key in ("track", "variant", "seed", "hyper")})
     (sweep / "plan.json").write_text(json.dumps({"schema": record["schema"], "runs": planned}))
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.lag_bias import LagBias
-from models.mixer import Mixer
+from models.mixer import Mixer, Observed
 
 
 class Attention(Mixer):
@@ -55,11 +55,16 @@ class Attention(Mixer):
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return q, k, v
 
+    @property
+    def lags(self) -> Tensor:
+        """All that the context has, (N,)."""
+        return torch.arange(len(self.lag), device=self.lag.device)
+
     def mask(self) -> Tensor | None:
         """What is added to the logits, (H, N, N); None where there is no bias."""
         if self.bias is None:
             return None
-        curve: Tensor = self.bias(torch.arange(len(self.lag), device=self.lag.device))  # (H, N)
+        curve: Tensor = self.bias(self.lags)  # (H, N)
         return curve[:, self.lag] + self.future
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
@@ -87,22 +92,26 @@ class Attention(Mixer):
             logits = logits + mask[:, -1:]
         return logits.softmax(-1)[:, :, 0].mean(0).flip(-1)  # by key → by lag
 
-    def signature(self, start: Mixer, x: Tensor) -> dict[str, float]:
+    def signature(self, start: Mixer, x: Tensor) -> dict[str, Observed]:
         assert isinstance(start, Attention)
         rise = self.profile(x).double().diff(dim=-1).amax(-1)  # (H,) largest rise from lag to lag
         before = start.profile(x).double().diff(dim=-1).amax(-1)
         observed = {
-            "attention_max_first_difference": rise.max().item(),
-            "attention_rise_over_start": (rise - before).mean().item(),
-            "nonmonotone_heads": (rise > 0).double().mean().item(),
+            "attention_max_first_difference": Observed(
+                rise.max().item(), over="max", least=-1.0, most=1.0
+            ),
+            "attention_rise_over_start": Observed(
+                (rise - before).mean().item(), least=-2.0, most=2.0
+            ),
+            "nonmonotone_heads": Observed((rise > 0).double().mean().item(), least=0.0, most=1.0),
         }
         if isinstance(self.bias, LagBias):
             assert isinstance(start.bias, LagBias)
-            observed |= self.bias.shape_signature(start.bias, len(self.lag))
+            observed |= self.bias.shape_signature(start.bias, self.lags)
         return observed
 
     def artifacts(self, x: Tensor) -> dict[str, Tensor]:
         found = {"attention": self.profile(x)}  # (H, N)
         if self.bias is not None:
-            found["bias"] = self.bias(torch.arange(len(self.lag), device=x.device))  # (H, N)
+            found["bias"] = self.bias(self.lags)  # (H, N)
         return found

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.lag_bias import LagBias
-from models.mixer import at_least_float32
+from models.mixer import Observed, at_least_float32
 
 
 class ExpMixture(LagBias):
@@ -31,6 +31,8 @@ class ExpMixture(LagBias):
     by_construction: ClassVar[Mapping[str, str]] = {
         "bias_max_slope": "b′ = −γ·E[r] < 0 for every positive rate",
         "bias_min_curvature": "b″ = γ·Var[r] ≥ 0 for every set of rates",
+        "bias_max_first_difference": "b falls from lag to lag for every positive rate",
+        "bias_min_second_difference": "b is convex for every set of rates, but for rounding",
     }
 
     def __init__(self, heads: int, context: int, components: int = 8, gamma: float = 1.0) -> None:
@@ -64,15 +66,17 @@ class ExpMixture(LagBias):
         variance = (posterior * (rates - mean[:, None]).square()).sum(1)
         return -self.gamma * mean, self.gamma * variance
 
-    def shape_signature(self, start: LagBias, context: int) -> dict[str, float]:
+    def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:
         assert isinstance(start, ExpMixture)
-        slope, curvature = self.derivatives(torch.arange(context, device=self.logits.device))
+        slope, curvature = self.derivatives(lags)
         weights = self.logits.double().softmax(-1)  # (H, J)
         entropy = -(weights * weights.log()).nansum(-1)
-        moved = (self.log_rates - start.log_rates).double()
-        return {
-            "rate_distance_from_start": moved.square().mean().sqrt().item(),  # in log units
-            "effective_components": entropy.exp().mean().item(),  # exp of the weights' entropy
-            "bias_max_slope": slope.max().item(),
-            "bias_min_curvature": curvature.min().item(),
+        moved = (self.log_rates - start.log_rates).double().square().mean().sqrt()  # in log units
+        return super().shape_signature(start, lags) | {
+            "rate_distance_from_start": Observed(moved.item(), least=0.0),
+            "effective_components": Observed(  # exp of the weights' entropy
+                entropy.exp().mean().item(), least=1.0, most=float(self.logits.shape[1])
+            ),
+            "bias_max_slope": Observed(slope.max().item(), over="max", most=0.0),
+            "bias_min_curvature": Observed(curvature.min().item(), over="min", least=0.0),
         }

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from models.mixer import Mechanism
+from models.mixer import Mechanism, Observed
 
 
 class LagBias(Mechanism):
@@ -28,9 +28,18 @@ class LagBias(Mechanism):
     def forward(self, lags: Tensor) -> Tensor:
         """Lags in tokens, integers ≥ 0, (L,) → the bias in logits, (H, L), at least float32."""
 
-    @abstractmethod
-    def shape_signature(self, start: LagBias, context: int) -> dict[str, float]:
-        """The curves over lags 0 … context − 1, against those of `start` (before training)."""
+    def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:
+        """The curves at the context's lags 0, 1, …, (N,), against those of `start`.
+
+        Here: the largest rise from one lag to the next, and the smallest change of that rise.
+        """
+        bias = self(lags).double()  # (H, N)
+        found = {}
+        if len(lags) > 1:
+            found["bias_max_first_difference"] = Observed(bias.diff().max().item(), over="max")
+        if len(lags) > 2:
+            found["bias_min_second_difference"] = Observed(bias.diff(n=2).min().item(), over="min")
+        return found
 
     def neutral(self) -> nn.Module:
         return NoBias(self.heads)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from models.lag_bias import LagBias
-from models.mixer import at_least_float32
+from models.mixer import Observed, at_least_float32
 
 
 class LagTable(LagBias):
@@ -37,12 +37,13 @@ class LagTable(LagBias):
         last = self.table.shape[1] - 1
         return self.gamma * at_least_float32(self.table[:, lags.clamp(max=last)])
 
-    def shape_signature(self, start: LagBias, context: int) -> dict[str, float]:
-        lags = torch.arange(context, device=self.table.device)
-        bias, before = self(lags).double(), start(lags).double()  # (H, L)
-        first, second = bias.diff(dim=-1), bias.diff(n=2, dim=-1)
-        return {
-            "negative_first_differences": (first < 0).double().mean().item(),
-            "positive_second_differences": (second > 0).double().mean().item(),
-            "table_distance_from_start": (bias - before).square().mean().sqrt().item(),
+    def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:
+        bias, before = self(lags).double(), start(lags).double()  # (H, N)
+        falling = (bias.diff() < 0).double().mean().item()
+        bending = (bias.diff(n=2) > 0).double().mean().item()
+        distance = (bias - before).square().mean().sqrt().item()
+        return super().shape_signature(start, lags) | {
+            "negative_first_differences": Observed(falling, least=0.0, most=1.0),
+            "positive_second_differences": Observed(bending, least=0.0, most=1.0),
+            "table_distance_from_start": Observed(distance, least=0.0),
         }

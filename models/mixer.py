@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -13,6 +14,19 @@ from torch import Generator, Tensor, nn
 def at_least_float32(t: Tensor) -> Tensor:
     """The tensor in float32, or in float64 if it is that already."""
     return t.to(torch.promote_types(t.dtype, torch.float32))
+
+
+class Observed(NamedTuple):
+    """One number of a signature, seen in one block.
+
+    `over` says how the blocks' values become the network's; `least` and `most` bound what it can
+    be with the mechanism's settings, whatever it learns: a prediction must be able to fail.
+    """
+
+    value: float
+    over: Literal["mean", "max", "min"] = "mean"
+    least: float = -math.inf
+    most: float = math.inf
 
 
 class Mixer(nn.Module, ABC):
@@ -28,8 +42,8 @@ class Mixer(nn.Module, ABC):
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
         ...
 
-    def signature(self, start: Mixer, x: Tensor) -> dict[str, float]:
-        """What the mixer's mechanism looks like after training.
+    def signature(self, start: Mixer, x: Tensor) -> dict[str, Observed]:
+        """What the mixer's mechanism looks like after training, by metric.
 
         Args:
             start: the same mixer as it was before training.
@@ -45,8 +59,10 @@ class Mixer(nn.Module, ABC):
 class Mechanism(nn.Module, ABC):
     """The part of a mixer that is the idea: it has parameters of its own, and can be taken out.
 
-    Its parameters train at `lr · mechanism_lr_scale` and take no weight decay; the probes ask
-    whether they are reached by the loss, and what the score loses when `neutral()` stands instead.
+    A parameter starts as `draw` says, else as its constructor sets it without chance, else by the
+    rule of its layer (`models.network.initialise`). All train at `lr · mechanism_lr_scale` and take
+    no weight decay; the probes ask whether they are reached by the loss, and what the score loses
+    when `neutral()` stands instead.
     """
 
     # Metrics of the signature that no training could refute, and why: shown, but no evidence.
@@ -57,5 +73,10 @@ class Mechanism(nn.Module, ABC):
         """The module that stands in its place when it is taken out: same shapes, no effect."""
 
     def draw(self, name: str, generator: Generator) -> Tensor | None:
-        """A random initial value of the parameter `name`; None keeps the constructor's."""
+        """A random start value of the parameter `name`, or None where it is not drawn here.
+
+        Args:
+            name: within the mechanism, such as `free.0`.
+            generator: the parameter's own stream.
+        """
         return None

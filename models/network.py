@@ -90,34 +90,57 @@ def mechanism_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
 
 
 @torch.no_grad()
-def initialise(network: nn.Module, generator_for: Callable[[str], Generator]) -> None:
+def initialise(
+    network: nn.Module, again: nn.Module, generator_for: Callable[[str], Generator]
+) -> None:
     """Draw every random start, each parameter from a stream keyed by its own name.
 
     So a parameter that two networks share by name and shape starts bitwise equal in both, whatever
-    else they hold. Weights are normal with variance 1/fan_in (LeCun et al. 1998), positions normal
-    with std 0.02, biases 0, norms the identity; a mechanism's parameters are as its class says.
+    else they hold. The first that applies: what its mechanism draws; positions are normal with std
+    0.02; what a constructor sets without chance stays (norms are the identity); of a linear layer,
+    weights are normal with variance 1/fan_in (LeCun et al. 1998) and biases 0.
 
     Args:
+        again: the same network, constructed once more: what is not the same in it, a constructor
+            drew from torch's global stream, or nobody set.
         generator_for: the random stream of the parameter of that name.
     Raises:
-        TypeError: a parameter of a module that has no rule here.
+        TypeError: a parameter that a constructor draws, of a module that has no rule here.
     """
-    own = mechanism_parameters(network)
-    for prefix, mechanism in mechanisms(network).items():
-        for name, parameter in mechanism.named_parameters():
-            drawn = mechanism.draw(name, generator_for(f"{prefix}.{name}"))
-            if drawn is not None:
-                parameter.copy_(drawn)
+    twins = dict(again.named_parameters())
     for prefix, module in network.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
-            if name in own or isinstance(module, nn.LayerNorm):
+            drawn = _drawn(network, name, generator_for)
+            if drawn is not None:
+                parameter.copy_(drawn)
+            elif isinstance(module, Network):
+                parameter.copy_(0.02 * torch.randn(parameter.shape, generator=generator_for(name)))
+            elif parameter.equal(twins[name]):
                 continue
-            if isinstance(module, nn.Linear) and parameter.ndim == 1:
+            elif isinstance(module, nn.Linear) and parameter.ndim == 1:
                 parameter.zero_()
             elif isinstance(module, nn.Linear):
                 weight = torch.randn(parameter.shape, generator=generator_for(name))  # (out, in)
                 parameter.copy_(weight / math.sqrt(parameter.shape[1]))
-            elif isinstance(module, Network):
-                parameter.copy_(0.02 * torch.randn(parameter.shape, generator=generator_for(name)))
             else:
-                raise TypeError(f"{name}: no rule how a {type(module).__name__} starts")
+                raise TypeError(
+                    f"{name} of {type(module).__name__} starts at random, and no rule says how: "
+                    f"set it to values without chance in the constructor, or draw it in the "
+                    f"method draw(name, generator) of a Mechanism"
+                )
+
+
+def _drawn(
+    network: nn.Module, name: str, generator_for: Callable[[str], Generator]
+) -> Tensor | None:
+    """The start that the innermost mechanism around a parameter draws for it, if one does."""
+    around = [
+        (prefix, mechanism)
+        for prefix, mechanism in mechanisms(network).items()
+        if name.startswith(f"{prefix}.")
+    ]
+    for prefix, mechanism in reversed(around):
+        drawn = mechanism.draw(name.removeprefix(f"{prefix}."), generator_for(name))
+        if drawn is not None:
+            return drawn
+    return None

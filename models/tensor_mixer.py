@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from models.mixer import Mechanism, Mixer, at_least_float32
+from models.mixer import Mechanism, Mixer, Observed, at_least_float32
 
 
 def orthonormal(free: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ class TensorMixer(Mixer, Mechanism):
     def neutral(self) -> nn.Module:
         return nn.Identity()
 
-    def signature(self, start: Mixer, x: Tensor) -> dict[str, float]:
+    def signature(self, start: Mixer, x: Tensor) -> dict[str, Observed]:
         assert isinstance(start, TensorMixer)
         bases = [orthonormal(free.double()) for free in self.free]
         before = [orthonormal(free.double()) for free in start.free]
@@ -89,17 +89,21 @@ class TensorMixer(Mixer, Mechanism):
         turned = [
             1 - (u.T @ v).square().sum() / u.shape[1] for u, v in zip(bases, before, strict=True)
         ]
+        least = sum(1 / len(theta) for theta in self.theta) / len(spectra)  # one value alone
+        norms = [torch.linalg.matrix_norm(k.double(), 2).item() for k in self.factors()]
+        errors = [
+            torch.linalg.matrix_norm(u.T @ u - i).item() for u, i in zip(bases, eye, strict=True)
+        ]
         return {
-            "effective_rank_ratio": torch.stack(effective).mean().item(),
-            "subspace_distance_from_start": torch.stack(turned).mean().item(),
-            "max_singular_value": max(
-                torch.linalg.matrix_norm(k.double(), 2).item() for k in self.factors()
+            "effective_rank_ratio": Observed(
+                torch.stack(effective).mean().item(), least=least, most=1.0
             ),
-            "max_orthonormality_error": max(
-                torch.linalg.matrix_norm(u.T @ u - i).item()
-                for u, i in zip(bases, eye, strict=True)
+            "subspace_distance_from_start": Observed(
+                torch.stack(turned).mean().item(), least=0.0, most=1.0
             ),
-            "mixing_norm_ratio": (self(x).norm() / x.norm()).item(),
+            "max_singular_value": Observed(max(norms), over="max", least=0.0, most=1.0),
+            "max_orthonormality_error": Observed(max(errors), over="max", least=0.0),
+            "mixing_norm_ratio": Observed((self(x).norm() / x.norm()).item(), least=0.0, most=1.0),
         }
 
     def artifacts(self, x: Tensor) -> dict[str, Tensor]:

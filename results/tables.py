@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from analysis.text import interval, number
+from analysis.text import intervals, number, weakened_by
 
 HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"
@@ -36,9 +35,17 @@ def reports() -> dict[str, list[dict[str, Any]]]:
 
 
 def numbers(said: dict[str, Any]) -> list[str]:
-    """Difference, p, wins and MDE of a comparison."""
+    """Difference with its interval, p, wins and MDE of a comparison."""
+    interval = intervals(
+        signflip=said["ci_signflip"],
+        family=said["ci_signflip_family"],
+        t=said["ci"],
+        alpha=said["alpha"],
+        comparisons=said["family_size"],
+        pairs=said["n_pairs"],
+    )
     return [
-        f"{number(said['delta_mean'], 3)} {interval(said['ci'])}",
+        f"{number(said['delta_mean'], 3)}, {interval}",
         number(said["p_holm"]),
         f"{said['idea_wins']}/{said['ties']}/{said['idea_losses']}",
         f"{number(said['mde'], 3)} ({number(said['mde_rel_pct'], 3)} %)",
@@ -46,12 +53,10 @@ def numbers(said: dict[str, Any]) -> list[str]:
 
 
 def verdict(comparison: dict[str, Any]) -> str:
-    """The verdict, how far to trust it, and why no further."""
+    """The verdict, and what weakens it."""
     bench = comparison["bench_report"]
-    flags = Counter(audit["code"] for audit in bench["audits"])
-    said = f"**{bench['comparison']['verdict']}**, confidence {comparison['confidence']}"
-    told = ", ".join(code if n == 1 else f"{code} × {n}" for code, n in flags.items())
-    return f"{said}; {told}" if told else said
+    raised = weakened_by((audit["severity"], audit["code"]) for audit in bench["audits"])
+    return f"**{bench['comparison']['verdict']}**; weakened by {raised}"
 
 
 def result(name: str, comparison: dict[str, Any]) -> str:
@@ -78,7 +83,7 @@ def results() -> str:
     """All comparisons but those of the bench with itself."""
     return head(
         "report", "track", "idea vs baseline", "best lr", "test score, mean ± std",
-        "difference [95 %]", "p (Holm)", "w/t/l", "MDE", "signature", "verdict",
+        "difference", "p (Holm)", "w/t/l", "MDE", "signature", "verdict",
     ) + "".join(
         result(name, comparison)
         for name, comparisons in reports().items()
@@ -89,7 +94,7 @@ def results() -> str:
 
 def same_against_itself() -> str:
     """The baseline against its own copy, track by track."""
-    return head("track", "difference [95 %]", "p (Holm)", "w/t/l", "MDE", "verdict") + "".join(
+    return head("track", "difference", "p (Holm)", "w/t/l", "MDE", "verdict") + "".join(
         line(
             comparison["bench_report"]["track"],
             *numbers(comparison["bench_report"]["comparison"]),

@@ -27,6 +27,12 @@ SMALL = (
 )
 
 
+def small(*overrides: str) -> tuple[str, ...]:
+    """SMALL and more, which may set one of its keys otherwise: none may be given twice."""
+    keys = {override.partition("=")[0] for override in overrides}
+    return (*(each for each in SMALL if each.partition("=")[0] not in keys), *overrides)
+
+
 def names(group: str) -> list[str]:
     """The YAMLs of a group: a test over them covers a new one by its being there."""
     return sorted(path.stem for path in (ROOT / "conf" / group).glob("*.yaml"))

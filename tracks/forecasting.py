@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tracks.track import Direction, Split, Track
+from tracks.track import Metric, Split, Track
 
 
 class Forecasting(Track):
@@ -21,7 +21,10 @@ class Forecasting(Track):
     """
 
     metric: ClassVar[str] = "mse"
-    directions: ClassVar[Mapping[str, Direction]] = {"mse": "min", "mae": "min"}
+    metrics: ClassVar[Mapping[str, Metric]] = {
+        "mse": Metric("min", bounds=(0.0, None)),
+        "mae": Metric("min", bounds=(0.0, None)),
+    }
 
     def __init__(
         self,

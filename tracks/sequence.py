@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracks.forecasting import Forecasting
+from tracks.track import Streams
 
 
 def draw(
@@ -37,7 +38,7 @@ class Sequence(Forecasting):
     the noise has stationary standard deviation `noise` and lag-1 correlation `correlation`.
 
     Args:
-        rng: where the windows are drawn from; the same rng gives the same windows.
+        streams: where each split's windows are drawn from, `streams("train")` and so on.
         context, horizon: tokens read and values predicted.
         train, validation, test: windows in each split, all independent.
     Raises:
@@ -47,7 +48,7 @@ class Sequence(Forecasting):
 
     def __init__(
         self,
-        rng: np.random.Generator,
+        streams: Streams,
         context: int = 32,
         horizon: int = 8,
         train: int = 800,
@@ -69,10 +70,10 @@ class Sequence(Forecasting):
                 f"noise is {noise} and correlation {correlation}, must be ≥ 0 and between −1 and 1"
             )
 
-        windows = draw(
-            rng, train + validation + test, context + horizon, periods, noise, correlation
-        )
-        seen = windows[:, :context]
-        windows = (windows - seen.mean(1, keepdims=True)) / (seen.std(1, keepdims=True) + 1e-8)
-        parts = np.split(windows, [train, train + validation])
+        parts = []
+        for split, n in {"train": train, "validation": validation, "test": test}.items():
+            windows = draw(streams(split), n, context + horizon, periods, noise, correlation)
+            seen = windows[:, :context]
+            mean, std = seen.mean(1, keepdims=True), seen.std(1, keepdims=True)
+            parts.append((windows - mean) / (std + 1e-8))
         super().__init__(parts, context)

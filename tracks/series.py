@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tracks.forecasting import Forecasting
+from tracks.track import Streams
 
 PERIODS = {"co2": 52, "sunspots": 11}  # samples in a season: weeks in a year, years in a cycle
 
@@ -64,7 +65,7 @@ class Series(Forecasting):
     period before, counted in whole periods so that it lies at or before the last context token.
 
     Args:
-        rng: unused; the data do not depend on the seed.
+        streams: unused; the data do not depend on the seed.
         name: `co2` or `sunspots`, unless `csv` is given.
         csv, column: a file with a header, and the column to forecast.
         context, horizon: values read and predicted.
@@ -76,7 +77,7 @@ class Series(Forecasting):
 
     def __init__(
         self,
-        rng: np.random.Generator,
+        streams: Streams,
         name: Literal["co2", "sunspots"] = "co2",
         csv: str | None = None,
         column: str | None = None,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+Streams = Callable[[str], np.random.Generator]  # a split's name → where its examples are drawn from
 Direction = Literal["min", "max"]
 
 
@@ -27,8 +29,26 @@ class Split:
         return Split(self.inputs.to(device), self.targets.to(device))
 
 
+@dataclass(frozen=True)
+class Metric:
+    """What a score's values are like.
+
+    Args:
+        direction: which way it is better.
+        bounds: its smallest and largest value, None where it has none.
+        can_tie: whether two different models can score the same to the last digit, as by an
+            accuracy, which counts. Such a metric cannot tell whether two models are one.
+    """
+
+    direction: Direction
+    bounds: tuple[float | None, float | None] = (None, None)
+    can_tie: bool = False
+
+
 class Track(ABC):
-    """What the arms are trained on. A track's YAML is built as `track(rng=…, **its keys)`.
+    """What the arms are trained on. A track's YAML is built as `track(streams=…, **its keys)`.
+
+    Each split is drawn from `streams(its name)` alone, so that the size of one changes no other.
 
     Args:
         train, validation, test: the examples.
@@ -37,9 +57,9 @@ class Track(ABC):
         references: scores of trivial predictions, {name: {"validation": …, "test": …}}.
     """
 
-    given: ClassVar[frozenset[str]] = frozenset({"rng"})  # no key of its YAML
+    given: ClassVar[frozenset[str]] = frozenset({"streams"})  # no key of its YAML
     metric: ClassVar[str]  # the primary score, a mean over examples
-    directions: ClassVar[Mapping[str, Direction]]  # which way each of `scores` is better
+    metrics: ClassVar[Mapping[str, Metric]]  # what each of `scores` is like
     requires_causal: ClassVar[bool] = False  # must a token's output depend on no later token?
 
     def __init__(
@@ -70,3 +90,20 @@ class Track(ABC):
     @abstractmethod
     def scores(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """The scores of each example by name, (B,): the primary metric and secondary ones."""
+
+    def measured(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """`scores`, and the loss beside a primary metric that can tie: it tells two models apart.
+
+        (B, N, out) and (B, …) → (B,) by name.
+        """
+        smooth = {"loss": self.loss(outputs, targets)} if self.can_tie else {}
+        return smooth | self.scores(outputs, targets)
+
+    def describe(self, name: str) -> Metric:
+        """What the score of that name, one of `measured`, is like."""
+        return self.metrics[name] if name in self.metrics else Metric("min")
+
+    @property
+    def can_tie(self) -> bool:
+        """Whether the primary metric can."""
+        return self.metrics[self.metric].can_tie

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, get_type_hints
 
@@ -41,7 +42,7 @@ def build(config: Config) -> tuple[Track, Network, Network, list[torch.optim.Opt
     check_machine(config, device)
     torch.set_num_threads(config.threads)
 
-    torch.manual_seed(torch_seed(config.seed, "constructors"))  # for what `initialise` leaves alone
+    torch.manual_seed(torch_seed(config.seed, "constructors"))  # what they draw does not stay
     track = build_track(config)
     network = build_network(config, track).to(device)  # which it tries on the CPU
     track = track.to(device)
@@ -53,13 +54,15 @@ def build(config: Config) -> tuple[Track, Network, Network, list[torch.optim.Opt
 
 
 def build_track(config: Config) -> Track:
-    """The track, its data drawn from the stream `data`.
+    """The track, each split drawn from a stream of its own, such as `data/train`.
 
     Raises:
         UserError: the track's YAML has a key or value that its class refuses.
     """
     make = factory("track", config.track)
-    track: Track = _call("track", make, rng=numpy_stream(config.seed, "data"))
+    track: Track = _call(
+        "track", make, streams=lambda split: numpy_stream(config.seed, "data", split)
+    )
     return track
 
 
@@ -67,11 +70,11 @@ def build_network(config: Config, track: Track) -> Network:
     """The network for a track, its parameters drawn from the variant's `initial_stream`.
 
     Raises:
-        UserError: the variant's or model's YAML has a key or value that its class refuses, or the
-            variant is not causal where the track requires it.
+        UserError: the variant's or model's YAML has a key or value that its class refuses, a
+            parameter starts at random and no rule says how, or the variant is not causal where the
+            track requires it.
     """
-    network: Network = _call(
-        "variant.mixer",
+    make = partial(
         Network,
         in_features=track.in_features,
         out_features=track.out_features,
@@ -79,6 +82,11 @@ def build_network(config: Config, track: Track) -> Network:
         mixer=factory("variant.mixer", config.variant.mixer),
         **config.model.model_dump(),
     )
+    with _unset_is_nan():
+        network: Network = _call("variant.mixer", make)
+        again: Network = _call("variant.mixer", make)  # torch's global stream has moved on
+    streams = partial(torch_stream, config.seed, config.variant.initial_stream)
+    _call("variant.mixer", partial(initialise, network, again, streams))
     inputs = track.train.inputs[:2]
     with torch.no_grad():
         found, expected = network(inputs).shape, (*inputs.shape[:2], track.out_features)
@@ -86,11 +94,21 @@ def build_network(config: Config, track: Track) -> Network:
         raise UserError(f"variant.mixer: the network gives {tuple(found)}, must give {expected}")
     if track.requires_causal and not all(mixer.causal for mixer in network.mixers):
         raise UserError("the track requires a causal mixer, and this variant's is not causal")
-    initialise(network, lambda name: torch_stream(config.seed, config.variant.initial_stream, name))
     if config.variant.frozen:
         for mechanism in mechanisms(network).values():
             mechanism.requires_grad_(False)
     return network
+
+
+@contextmanager
+def _unset_is_nan() -> Iterator[None]:
+    """Memory that nobody sets reads NaN, which never equals itself: no start value by accident."""
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("error")  # fills what torch.empty gives
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before)
 
 
 def build_optimizers(config: Config, network: Network) -> list[torch.optim.Optimizer]:

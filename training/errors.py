@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
@@ -71,15 +72,37 @@ def readable(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, OverrideParseException):
         return f"{error.override} is no override: {text} (quote what the shell would take)"
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
+        return _no_such_yaml(text, error.missing_cfg_file, list(error.options))
     unknown = re.match(r"Could not override '([^']+)'", text)
     if unknown:
-        return (
-            f"{unknown[1]} is no key of this configuration; `python train.py --cfg job` lists them"
-        )
+        return _no_such_key(unknown[1], error.__cause__)
     return text.partition(" Config search path:")[0]
 
 
+def _no_such_yaml(text: str, file: str, options: list[str]) -> str:
+    """Of a group's choice that is not there, typed or in the defaults of another YAML."""
+    group, _, name = file.rpartition("/")
+    said = re.match(r"In '([^']+)'", text)
+    typed = not said or said[1] in ("config", "hydra/config")
+    where = "" if typed else f"conf/{said[1]}.yaml: "  # type: ignore[index]
+    return f"{where}{group}={name}: no such {group}; {no_such(name, options)}"
+
+
+def _no_such_key(key: str, cause: BaseException | None) -> str:
+    """Of an override whose key is not there: which part of it OmegaConf missed, and beside what."""
+    said = f"{key} is no key of this configuration"
+    parent = cause.parent_node if isinstance(cause, OmegaConfBaseException) else None
+    if not isinstance(cause, OmegaConfBaseException) or not isinstance(parent, DictConfig):
+        return f"{said}; `python train.py --cfg job` lists them"
+    beside = [str(each) for each in parent if each != "hydra"]
+    if not beside:
+        return f"{said}: {key.rpartition('.')[0]} has no keys"
+    part = "" if cause.full_key == key else f" ({cause.full_key} is none)"
+    return f"{said}{part}; {no_such(str(cause.key), beside)}"
+
+
 def no_such(name: str, known: list[str]) -> str:
-    """'is no …' with the closest known name first, if one is close."""
+    """The closest known name, if one is close, and all of them."""
     close = difflib.get_close_matches(name, known, n=1)
     return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(sorted(known))}"

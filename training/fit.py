@@ -131,7 +131,7 @@ def evaluate(network: nn.Module, track: Track, split: Split) -> dict[str, Tensor
     training = network.training
     network.eval()
     parts = [
-        track.scores(network(inputs), targets)
+        track.measured(network(inputs), targets)
         for inputs, targets in zip(
             split.inputs.split(EVALUATION_BATCH), split.targets.split(EVALUATION_BATCH), strict=True
         )

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from models.mixer import Observed
 from models.network import Network, mechanism_parameters, mechanisms
 from tracks.track import Split, Track
-from training.config import Signature
+from training.config import Criterion, Signature
 from training.errors import UserError, no_such
 from training.fit import evaluate, mean
 
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+Blocks = list[dict[str, Observed]]  # what was observed in each, first to last
 PROBE_EXAMPLES = 32  # validation examples that reach and signature look at
 FEW_EXAMPLES = 4  # that the causality probe perturbs, and that are kept for figures
 
@@ -38,40 +42,46 @@ def measure(
     """
     means = {n: {"validation": mean(validation[n]), "test": mean(test[n])} for n in test}
     primary = means.pop(track.metric, {"validation": math.nan, "test": math.nan})
-    secondary = {name: {**means[name], "direction": track.directions[name]} for name in means}
+    secondary = {name: means[name] | asdict(track.describe(name)) for name in means}
     finished = all(map(math.isfinite, primary.values()))
+    reached = reach(network, track) if finished else {}
+    without = ablation(network, track, test) if finished else {}
     return {
         "status": "finished" if finished else "diverged",
         "scores": primary,
         "secondary": secondary | track.references,
         "probes": {
-            "reach": reach(network, track) if finished else None,
-            "ablation": ablation(network, track, primary["test"]) if finished else None,
+            "reach": math.hypot(*reached.values()) if reached else None,
+            "reach_by_parameter": reached or None,
+            "ablation": without.get(track.metric),
+            "loss_ablation": without.get("loss") if track.can_tie else None,
             "causal": causal(network, track) if finished else None,
             "split_overlap": split_overlap(track),
         },
         "signature": signature(
-            predicted, network, observe(network, start, track) if finished else {}
+            predicted,
+            network,
+            observe(network, start, track) if finished else [],
+            observe(start, start, track),
         ),
     }
 
 
-def reach(network: Network, track: Track) -> float | None:
-    """Norm of the loss gradient in the mechanism's parameters, over that in all of them.
+def reach(network: Network, track: Track) -> dict[str, float]:
+    """Norm of the loss gradient in each of the mechanism's parameters, over that in all there are.
 
-    0 where the loss does not depend on them; None where there are none that train.
+    0 where the loss does not depend on it; empty where none of the mechanism trains.
     """
     own = mechanism_parameters(network)
     trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
     if not own.keys() & trained.keys():
-        return None
+        return {}
     split = track.validation
     loss = track.loss(network(split.inputs[:PROBE_EXAMPLES]), split.targets[:PROBE_EXAMPLES]).mean()
     gradients = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
-    norms = torch.stack([gradient.double().norm() for gradient in gradients])
-    mask = torch.tensor([name in own for name in trained], device=norms.device)
-    whole = norms.norm().item()
-    return norms[mask].norm().item() / whole if whole > 0 else 0.0
+    norms = [gradient.double().norm().item() for gradient in gradients]
+    whole = math.hypot(*norms) or 1.0  # a network that no parameter moves reaches none
+    return {name: norm / whole for name, norm in zip(trained, norms, strict=True) if name in own}
 
 
 @contextmanager
@@ -92,31 +102,48 @@ def neutralised(network: Network) -> Iterator[None]:
             put(name, mechanism)
 
 
-def ablation(network: Network, track: Track, score: float) -> float | None:
-    """Test score without the mechanism, minus `score`, the one with it; None without mechanism."""
+def ablation(network: Network, track: Track, test: dict[str, Tensor]) -> dict[str, float]:
+    """Mean scores by name without the mechanism, minus those with it; empty without mechanism.
+
+    Args:
+        test: every test example's scores with it, (n,) each.
+    """
     if not mechanisms(network):
-        return None
+        return {}
     with neutralised(network):
-        return mean(evaluate(network, track, track.test)[track.metric]) - score
+        without = evaluate(network, track, track.test)
+    return {name: mean(scores) - mean(test[name]) for name, scores in without.items()}
 
 
 @torch.inference_mode()
 def causal(network: Network, track: Track) -> bool | None:
-    """Do outputs ignore later tokens? None where neither track nor variant claims it.
-
-    Tokens after a cut are swapped for another example's; outputs up to it may move by rounding
-    alone.
-    """
+    """Do outputs ignore later tokens, while training and after? None where nobody claims it."""
     if not (track.requires_causal or all(mixer.causal for mixer in network.mixers)):
         return None
+    # of a copy: what a module keeps of what it sees in training must not change the network
+    return all(ignores_later_tokens(copy.deepcopy(network).train(m), track) for m in (False, True))
+
+
+def ignores_later_tokens(network: Network, track: Track) -> bool:
+    """Whether outputs up to a cut stay, but for rounding, as tokens after it are another example's.
+
+    Whatever is random in the network is drawn alike in every pass.
+    """
+
+    def passed(x: Tensor) -> Tensor:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            found: Tensor = network(x)
+            return found
+
     inputs = track.validation.inputs[:FEW_EXAMPLES]
     others = track.train.inputs[: len(inputs)]
     inputs = inputs[: len(others)]
-    outputs = network(inputs)
+    outputs = passed(inputs)
     n = inputs.shape[1]
     for cut in sorted({0, n // 4, n // 2, 3 * n // 4, n - 2} & set(range(n - 1))):
         swapped = torch.cat([inputs[:, : cut + 1], others[:, cut + 1 :]], dim=1)
-        moved = (network(swapped) - outputs)[:, : cut + 1].abs().max()
+        moved = (passed(swapped) - outputs)[:, : cut + 1].abs().max()
         if moved > 1e-5 * outputs.abs().max():
             return False
     return True
@@ -151,44 +178,61 @@ def read_by_mixers(network: Network, inputs: Tensor) -> list[Tensor]:
 
 
 @torch.no_grad()
-def observe(network: Network, start: Network, track: Track) -> dict[str, float]:
-    """The signature's metrics, over all blocks.
-
-    A metric whose name has `max` or `min` in it is the largest or smallest over the blocks, any
-    other the mean.
+def observe(network: Network, start: Network, track: Track) -> Blocks:
+    """The signature's metrics in every block, in evaluation mode.
 
     Args:
         start: the network as it was before training.
     """
-    read = read_by_mixers(network, track.validation.inputs[:PROBE_EXAMPLES])
-    blocks = [
+    mode = network.training
+    read = read_by_mixers(network.eval(), track.validation.inputs[:PROBE_EXAMPLES])
+    network.train(mode)
+    return [
         mixer.signature(before, x)
         for mixer, before, x in zip(network.mixers, start.mixers, read, strict=True)
     ]
 
-    def over_blocks(metric: str) -> float:
-        values = [block[metric] for block in blocks]
-        words = metric.split("_")
-        if "max" in words:
-            return max(values)
-        return min(values) if "min" in words else sum(values) / len(values)
 
-    return {metric: over_blocks(metric) for metric in blocks[0]}
+def gathered(blocks: Blocks) -> dict[str, float]:
+    """Each metric over the blocks: its mean, largest or smallest, as the mechanism says."""
+    found: dict[str, float] = {}
+    for metric, (_, over, *_) in (blocks[0] if blocks else {}).items():
+        values = [block[metric].value for block in blocks]
+        found[metric] = {"mean": sum(values) / len(values), "max": max(values), "min": min(values)}[
+            over
+        ]
+    return found
 
 
 def signature(
-    predicted: Signature | None, network: Network, observed: dict[str, float]
+    predicted: Signature | None, network: Network, blocks: Blocks, before: Blocks
 ) -> dict[str, Any] | None:
-    """The record's `signature`: what was predicted, what is observed, whether all of it holds."""
+    """The record's `signature`: what was predicted, what is observed, whether all of it holds.
+
+    Args:
+        blocks: observed after training; empty after divergence.
+        before: observed at the start. What holds there already is no evidence.
+    """
     if predicted is None:
         return None
+    observed, at_start = gathered(blocks), gathered(before)
     return {
         **predicted.model_dump(),
         "observed": observed,
+        "observed_at_start": at_start,
+        "blocks": [{name: seen.value for name, seen in block.items()} for block in blocks],
         "by_construction": {m: why for m, why in by_construction(network).items() if m in observed},
         "confirmed": bool(observed)
-        and all(OPERATORS[c.op](observed[c.metric], c.value) for c in predicted.criteria),
+        and all(
+            holds(c, observed[c.metric]) and not holds(c, at_start[c.metric])
+            for c in predicted.criteria
+        ),
     }
+
+
+def holds(criterion: Criterion, value: float) -> bool:
+    """Whether the metric's value is what was predicted."""
+    return OPERATORS[criterion.op](value, criterion.value)
 
 
 def by_construction(network: Network) -> dict[str, str]:
@@ -199,14 +243,22 @@ def by_construction(network: Network) -> dict[str, str]:
 
 def check_criteria(predicted: Signature, network: Network, track: Track) -> None:
     """Raise a UserError where a criterion names a metric that is not observed, or cannot fail."""
-    network.eval()
-    known, certain = observe(network, network, track), by_construction(network)
+    blocks, certain = observe(network, network, track), by_construction(network)
+    known = blocks[0]
     for criterion in predicted.criteria:
-        key = f"variant.signature.criteria: metric {criterion.metric}"
-        if criterion.metric not in known:
-            raise UserError(f"{key} is not observed; {no_such(criterion.metric, list(known))}")
-        if criterion.metric in certain:
-            raise UserError(f"{key} could not be refuted: {certain[criterion.metric]}")
+        metric = criterion.metric
+        key = f"variant.signature.criteria: metric {metric}"
+        if metric not in known:
+            raise UserError(f"{key} is not observed; {no_such(metric, list(known))}")
+        if metric in certain:
+            raise UserError(f"{key} could not be refuted: {certain[metric]}")
+        least = min(block[metric].least for block in blocks)
+        most = max(block[metric].most for block in blocks)
+        if holds(criterion, least) and holds(criterion, most):
+            raise UserError(
+                f"{key} lies between {least:g} and {most:g} with these settings, so that "
+                f"{criterion.op} {criterion.value:g} always holds: predict what could fail"
+            )
 
 
 @torch.no_grad()

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.network import Network, mechanism_parameters
+from models.network import Network
 from tracks.track import Track
-from training.config import Config
+from training.config import Config, Node, Variant
 from training.errors import UserError
 from training.files import file_hash, whole, write_json
 
@@ -53,13 +53,29 @@ def data_hash(track: Track) -> str:
 
 
 def init_hashes(start: Network) -> dict[str, str]:
-    """Of every parameter outside the mechanism, before training, as `{"embed.weight 64x1": …}`."""
-    own = mechanism_parameters(start)
+    """Of every parameter before training, as `{"embed.weight 64x1": …}`."""
     return {
         f"{name} {'x'.join(map(str, p.shape))}": sha256(p)[:16]
         for name, p in start.named_parameters()
-        if name not in own
     }
+
+
+def starts(variant: Variant) -> dict[str, Any]:
+    """What a variant's YAML says of its start values: the stream, and every key named `start`.
+
+    Where two arms say the same, what they share starts bitwise equal.
+    """
+
+    def said(path: str, node: Node) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in node.items():
+            if isinstance(value, dict):
+                found |= said(f"{path}.{key}", value)
+            elif key == "start":
+                found[f"{path}.{key}"] = value
+        return found
+
+    return {"initial_stream": variant.initial_stream} | said("mixer", variant.mixer)
 
 
 def code_hashes(track: Track, network: Network) -> dict[str, str]:
@@ -130,7 +146,7 @@ def write(
     directory: Path,
     record: dict[str, Any],
     history: list[dict[str, float]],
-    examples: Tensor | None,
+    examples: dict[str, Tensor],
     artifacts: dict[str, Tensor],
     weights: dict[str, Tensor] | None,
 ) -> None:
@@ -138,7 +154,7 @@ def write(
 
     Args:
         history: a row per validation.
-        examples: per-example test losses, (n,) float32; None where there is no test score.
+        examples: every test example's scores by name, (n,) float32 each; empty after divergence.
         artifacts: small arrays for figures.
         weights: the trained network's, None where they are not wanted.
     """
@@ -148,10 +164,12 @@ def write(
         table.writeheader()
         table.writerows(history)
         file.write(text.getvalue().encode())
-    if examples is not None:
+    arrays: dict[str, Any]
+    if examples:
+        arrays = {f"test/{name}": scores.numpy() for name, scores in examples.items()}
         with whole(directory / "examples.npz") as file:
-            np.savez(file, test=examples.numpy())
-    arrays: dict[str, Any] = {name: value.cpu().numpy() for name, value in artifacts.items()}
+            np.savez(file, **arrays)
+    arrays = {name: value.cpu().numpy() for name, value in artifacts.items()}
     with whole(directory / "artifacts.npz") as file:
         np.savez(file, **arrays)
     if weights is not None:

@@ -1,17 +1,23 @@
 """What makes a comparison's verdict weaker or void.
 
 An audit is one function from a comparison to the `Audit`s that it raises; `AUDITS` lists them in
-the order in which they are shown. A new audit is a new function in that list.
+the order in which they are shown. A new audit is a new function in that list, or, where it has to
+know what was concluded, in `CONCLUSION_AUDITS`; these void nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from analysis.audits import budget, evidence, likeness, mechanism, runs
-from analysis.audits.audit import Audit, Check
+from analysis.audits.audit import Audit, Check, ConclusionCheck
 from analysis.compare import Comparison
 from analysis.text import printable
+
+if TYPE_CHECKING:
+    from analysis.verdict import Conclusion
 
 AUDITS: tuple[Check, ...] = (
     runs.no_shared_seed,
@@ -36,9 +42,7 @@ AUDITS: tuple[Check, ...] = (
     budget.unequal_grid,
     budget.unequal_budget,
     budget.grid_edge,
-    budget.parameter_parity,
-    budget.flop_parity,
-    budget.memory_parity,
+    evidence.saturated,
     evidence.few_seeds,
     mechanism.unconfirmed_signature,
     mechanism.prediction_edited,
@@ -47,12 +51,24 @@ AUDITS: tuple[Check, ...] = (
     evidence.fixed_data,
 )
 
+CONCLUSION_AUDITS: tuple[ConclusionCheck, ...] = (
+    budget.parameter_parity,
+    budget.flop_parity,
+    budget.memory_parity,
+)
 
-def audit(comparison: Comparison) -> list[Audit]:
+
+def audit(comparison: Comparison) -> tuple[Audit, ...]:
     """Everything that is wrong with a comparison, gravest first."""
-    raised = [
-        replace(found, message=printable(found.message))  # it may name folders
-        for check in AUDITS
-        for found in check(comparison)
-    ]
-    return sorted(raised, key=lambda found: ("void", "warning", "note").index(found.severity))
+    return _gravest_first(found for check in AUDITS for found in check(comparison))
+
+
+def audit_conclusion(comparison: Comparison, concluded: Conclusion) -> tuple[Audit, ...]:
+    """The conclusion's audits, and what is wrong with concluding that; gravest first."""
+    found = [each for check in CONCLUSION_AUDITS for each in check(comparison, concluded)]
+    return _gravest_first([*concluded.audits, *found])
+
+
+def _gravest_first(found: Iterable[Audit]) -> tuple[Audit, ...]:
+    raised = [replace(each, message=printable(each.message)) for each in found]  # it names folders
+    return tuple(sorted(raised, key=lambda each: ("void", "warning", "note").index(each.severity)))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from analysis.compare import Comparison
 from analysis.record import Record, Run
+
+if TYPE_CHECKING:
+    from analysis.verdict import Conclusion
 
 Severity = Literal["void", "warning", "note"]
 
@@ -23,6 +26,7 @@ class Audit:
 
 
 Check = Callable[[Comparison], Iterator[Audit]]
+ConclusionCheck = Callable[[Comparison, "Conclusion"], Iterator[Audit]]
 
 
 def pairs(comparison: Comparison) -> Iterator[tuple[int, Record, Record]]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
-from analysis.record import Cost
+from analysis.record import Cost, Run
 from analysis.select import Arm
 from analysis.text import hyper_text, seed_list, some
+
+if TYPE_CHECKING:
+    from analysis.verdict import Conclusion
 
 PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
 
@@ -37,12 +41,22 @@ def unequal_grid(comparison: Comparison) -> Iterator[Audit]:
 
 
 def _tries(arm: Arm) -> int:
-    """Configurations that differ in any score: a key that does nothing in an arm tunes nothing."""
+    """Configurations, of those known to be numerically one a single one: that tuned nothing.
+
+    They are one where they have the same seeds, and on each the same score by a metric that cannot
+    tie: equal accuracies do not show that a key does nothing.
+    """
     different: set[object] = set()
     for hyper, runs in arm.grid.items():
-        scores = tuple((seed, run.validation, run.test) for seed, run in sorted(runs.items()))
-        different.add(hyper if any(run.diverged for run in runs.values()) else scores)
+        known = all(run.smooth and not run.diverged for run in runs.values())
+        different.add(tuple(map(_scores, sorted(runs.items()))) if known else hyper)
     return len(different)
+
+
+def _scores(of_seed: tuple[int, Run]) -> tuple[object, ...]:
+    seed, run = of_seed
+    metric = run.smooth or run.metric.name
+    return seed, metric, run.score(metric, "validation"), run.score(metric, "test")
 
 
 def unequal_budget(comparison: Comparison) -> Iterator[Audit]:
@@ -107,30 +121,38 @@ def tuned_on_reported_seeds(comparison: Comparison) -> Iterator[Audit]:
         )
 
 
-def parameter_parity(comparison: Comparison) -> Iterator[Audit]:
+def parameter_parity(comparison: Comparison, concluded: Conclusion) -> Iterator[Audit]:
     """The selected configurations differ in size."""
     yield from _parity(
-        comparison, "parameter_parity", lambda cost: cost.parameters, "parameters", "size"
+        comparison, concluded, "parameter_parity", lambda c: c.parameters, "parameters", "size"
     )
 
 
-def flop_parity(comparison: Comparison) -> Iterator[Audit]:
+def flop_parity(comparison: Comparison, concluded: Conclusion) -> Iterator[Audit]:
     """The selected configurations differ in what a prediction costs."""
     what = "FLOPs for an example's forward pass"
     yield from _parity(
-        comparison, "flop_parity", lambda cost: cost.flops_per_example, what, "compute"
+        comparison, concluded, "flop_parity", lambda c: c.flops_per_example, what, "compute"
     )
 
 
-def memory_parity(comparison: Comparison) -> Iterator[Audit]:
+def memory_parity(comparison: Comparison, concluded: Conclusion) -> Iterator[Audit]:
     """The selected configurations differ in what training keeps for the backward pass."""
     what = "bytes saved for the backward pass"
-    yield from _parity(comparison, "memory_parity", lambda cost: cost.saved_bytes, what, "memory")
+    yield from _parity(
+        comparison, concluded, "memory_parity", lambda c: c.saved_bytes, what, "memory"
+    )
 
 
 def _parity(
-    comparison: Comparison, code: str, value: Callable[[Cost], float | None], what: str, by: str
+    comparison: Comparison,
+    concluded: Conclusion,
+    code: str,
+    value: Callable[[Cost], float | None],
+    what: str,
+    by: str,
 ) -> Iterator[Audit]:
+    """A warning where the arm that is ahead has more; a note where it has less, or none is."""
     means = []
     for side in comparison.sides:
         values = [value(run.record.cost) for run in side.selected.values()]
@@ -138,12 +160,18 @@ def _parity(
             return  # said among the limitations
         means.append(float(np.mean(np.array(values, dtype=np.float64))))
     here, there = means
-    if abs(there - here) > here * PARITY_PCT / 100:
-        yield Audit(
-            code,
-            "warning",
-            f"{comparison.idea.name} has {there:.7g} {what}, {comparison.baseline.name} "
-            f"{here:.7g}: more than {PARITY_PCT:g} % apart.",
-            f"Change a width so that both arms have as many, or the arm with more may win by {by} "
-            "alone.",
-        )
+    if abs(there - here) <= here * PARITY_PCT / 100:
+        return
+    baseline, idea = (side.name for side in comparison.sides)
+    told = f"{idea} has {there:.7g} {what}, {baseline} {here:.7g}"
+    if here:
+        told += f": {100 * abs(there - here) / here:.3g} % {'more' if there > here else 'less'}"
+    even = f"Change a width so that both arms have as many: the larger may win by {by} alone."
+    ahead = {"idea": idea, "baseline": baseline, None: None}[concluded.ahead]
+    if ahead is None:
+        yield Audit(code, "note", f"{told}; no difference of the scores is decided.", even)
+    elif ahead == (idea if there > here else baseline):
+        yield Audit(code, "warning", f"{told}; {ahead} is ahead with more.", even)
+    else:
+        advice = f"Say so where the result is quoted: {by} is not why {ahead} is ahead."
+        yield Audit(code, "note", f"{told}; {ahead} is ahead with less.", advice)

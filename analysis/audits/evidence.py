@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+import numpy as np
+
 from analysis.audits.audit import Audit, Severity
 from analysis.compare import Comparison
-from analysis.statistics import fewest_pairs
-from analysis.text import seed_list, some
+from analysis.record import LOSS
+from analysis.statistics import EXACT_UP_TO, INERT_ULPS, fewest_pairs, least_p, ulps_apart
+from analysis.text import number, seed_list, some
 
 
 def split_overlap(comparison: Comparison) -> Iterator[Audit]:
@@ -30,21 +33,89 @@ def split_overlap(comparison: Comparison) -> Iterator[Audit]:
             )
 
 
+def saturated(comparison: Comparison) -> Iterator[Audit]:
+    """An arm's scores stand at the metric's bound, or do not vary where few values are taken."""
+    metric = comparison.metric
+    for side in comparison.sides:
+        scores = side.scores
+        if not scores.size or not np.isfinite(scores).all():
+            continue
+        reached = [
+            f"the {end} that {metric.name} can be"
+            for end, bound in zip(("lowest", "highest"), metric.bounds or (None, None), strict=True)
+            if bound is not None and ulps_apart(scores, [bound] * scores.size) <= INERT_ULPS
+        ]
+        if not metric.is_smooth and scores.size > 1 and np.ptp(scores) == 0:
+            reached.append("on every seed the same")
+        if reached:
+            loss = side.paired[0].smooth == LOSS
+            yield Audit(
+                "saturated",
+                "warning",
+                f"All {scores.size} test scores of {side.name} are {number(scores[0])}, "
+                f"{reached[0]}: the task cannot tell arms apart there.",
+                "Take a harder task"
+                + (f", or judge by what is smooth (--metric {LOSS})." if loss else "."),
+            )
+
+
 def few_seeds(comparison: Comparison) -> Iterator[Audit]:
     """No outcome could have been significant."""
-    needed = fewest_pairs(comparison.family_size, comparison.rules.alpha)
-    differing = sum(bool(d != 0) for d in comparison.effect.d)
-    if comparison.seeds and differing < needed:
-        yield Audit(
-            "few_seeds",
-            "warning",
-            f"{differing} of {len(comparison.seeds)} pairs differ; at level "
-            f"{comparison.rules.alpha:g} in a family of {comparison.family_size} at least {needed} "
-            "must, or no outcome can be significant.",
-            f"Run at least {needed} seeds."
-            if len(comparison.seeds) < needed
-            else "Find out why the arms have the same scores.",
+    if comparison.seeds:
+        differing = sum(bool(d != 0) for d in comparison.effect.d)
+        yield from few_seeds_of(
+            len(comparison.seeds),
+            comparison.family_size,
+            comparison.rules.alpha,
+            f"{differing} of {len(comparison.seeds)} pairs differ",
+            differing,
         )
+
+
+def few_seeds_of(
+    pairs: int, comparisons: int, alpha: float, said: str, differing: int | None = None
+) -> Iterator[Audit]:
+    """The audit for so many pairs in a family of `comparisons`, if no outcome can be significant.
+
+    Args:
+        said: how the message begins, such as `6 seeds are planned`.
+        differing: pairs that are not 0; None for all, as in a plan.
+    """
+    differing = pairs if differing is None else differing
+    if comparisons * least_p(pairs, differing) <= alpha:
+        return
+    fewest = fewest_pairs(comparisons, alpha)
+    if fewest is not None and differing < fewest:
+        told = (
+            f"at level {alpha:g} in a family of {comparisons} at least {fewest} must differ, or no "
+            "outcome can be significant"
+        )
+        advice = (
+            f"Run at least {fewest} seeds."
+            if pairs < fewest
+            else "Find out why the arms have the same scores."
+        )
+    else:
+        told = out_of_range(comparisons, alpha)
+        advice = (
+            f"Declare a level of at least {comparisons * least_p(EXACT_UP_TO, EXACT_UP_TO):.3g}, "
+            f"which {EXACT_UP_TO} seeds can reach."
+            if fewest is None
+            else f"Run {fewest} to {EXACT_UP_TO} seeds."
+        )
+    yield Audit("few_seeds", "warning", f"{said}; {told}.", advice)
+
+
+def out_of_range(comparisons: int, alpha: float) -> str:
+    """Why more seeds do not help to reach `alpha` in a family of `comparisons`."""
+    fewest = fewest_pairs(comparisons, alpha)
+    level = f"can reach level {alpha:g} in a family of {comparisons}"
+    exact, drawn = (least_p(pairs, pairs) for pairs in (EXACT_UP_TO, EXACT_UP_TO + 1))
+    sampled = f"of more than {EXACT_UP_TO} pairs flips are drawn, and p is at least {drawn:.3g}"
+    if fewest is None:
+        of_all = f"p is at least {exact:.3g} of {EXACT_UP_TO} pairs"
+        return f"no number of seeds {level}: {of_all}, and {sampled}"
+    return f"only {fewest} to {EXACT_UP_TO} seeds {level}: {sampled}"
 
 
 def repeated_seed(comparison: Comparison) -> Iterator[Audit]:

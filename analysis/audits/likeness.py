@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from analysis.audits.audit import Audit, pairs, several
 from analysis.compare import Comparison
-from analysis.record import Run
-from analysis.text import run_text, seed_list, some
+from analysis.record import Record, Run
+from analysis.text import NONE, run_text, seed_list, some
+
+IN_MIXER = re.compile(r"blocks\.\d+\.mixer\.")  # the names of a mixer's parameters
 
 
 def metric_mismatch(comparison: Comparison) -> Iterator[Audit]:
     """Scores in different units, or with different better ends, cannot be subtracted."""
+    metric = comparison.metric
     metrics = {
         f"{run.metric.name} ({run.metric.better}) in {side.name}"
         for side in comparison.sides
         for run in side.arm.runs
-        if run.metric != comparison.metric
+        if (run.metric.name, run.metric.direction) != (metric.name, metric.direction)
     }
     if metrics:
         yield Audit(
             "metric_mismatch",
             "void",
-            f"Not all runs have the metric {comparison.metric.name} ({comparison.metric.better}): "
+            f"Not all runs have the metric {metric.name} ({metric.better}): "
             f"{some(sorted(metrics))}.",
             "Train both arms with the same version of the track.",
         )
@@ -77,24 +81,57 @@ def confounded(comparison: Comparison) -> Iterator[Audit]:
 
 
 def init_mismatch(comparison: Comparison) -> Iterator[Audit]:
-    """Parameters outside the mechanism, of one name and shape, start different."""
-    seeds: dict[str, set[int]] = {}
+    """Parameters of one name and shape start different; a note where the variants ask for it."""
+    by_chance, asked_for = dict[str, set[int]](), dict[str, set[int]]()
+    declared = dict[str, None]()  # in words, in order, each once
     for seed, baseline, idea in pairs(comparison):
         if baseline.hashes.init == idea.hashes.init:
             continue
+        starts = _other_starts(baseline, idea)
         for name, start in baseline.hashes.init.items():
-            if idea.hashes.init.get(name, start) != start:
-                seeds.setdefault(name, set()).add(seed)
-    if seeds:
+            if idea.hashes.init.get(name, start) == start:
+                continue
+            why = [told for key, told in starts.items() if _explains(key, name)]
+            declared |= dict.fromkeys(why)
+            (asked_for if why else by_chance).setdefault(name, set()).add(seed)
+    if by_chance:
         yield Audit(
             "init_mismatch",
             "warning",
-            f"{len(seeds)} parameters outside the mechanism, of one name and shape, start "
-            f"different in the arms: "
-            f"{some(f'{name} (seed {seed_list(at)})' for name, at in seeds.items())}.",
+            f"{_apart(by_chance)}.",
             "Draw start values by parameter name, as models/network.py does, or part of the "
             "difference is other luck.",
         )
+    if asked_for:
+        yield Audit(
+            "init_mismatch",
+            "note",
+            f"{_apart(asked_for)}, as the variants declare ({', '.join(declared)}).",
+            "Nothing to do where the start is what is compared; the difference includes it.",
+        )
+
+
+def _apart(seeds: Mapping[str, Iterable[int]]) -> str:
+    return f"{len(seeds)} parameters of one name and shape start different in the arms: " + some(
+        f"{name} (seed {seed_list(at)})" for name, at in seeds.items()
+    )
+
+
+def _other_starts(baseline: Record, idea: Record) -> dict[str, str]:
+    """What the variants declare of their start values, where they differ: key → in words."""
+    one, other = baseline.starts, idea.starts
+    if one is None or other is None:
+        return {}
+    return {
+        key: f"{key}: {other.get(key, NONE)} against {one.get(key, NONE)}"
+        for key in {**one, **other}
+        if one.get(key, NONE) != other.get(key, NONE)
+    }
+
+
+def _explains(key: str, parameter: str) -> bool:
+    """Whether a declared start can be why a parameter starts different: the mixer's, its own."""
+    return key == "initial_stream" or IN_MIXER.match(parameter) is not None
 
 
 def mixed_code(comparison: Comparison) -> Iterator[Audit]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
-from analysis.record import Run
+from analysis.record import LOSS, Run
 from analysis.statistics import INERT_ULPS, ulps_apart
 from analysis.text import number, run_text, seed_list, some
 
@@ -28,7 +29,7 @@ def future_leak(comparison: Comparison) -> Iterator[Audit]:
 
 
 def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
-    """The loss does not depend on a mechanism's own parameters."""
+    """The loss does not depend on a mechanism's own parameters; a warning if on some alone."""
     for side in comparison.sides:
         unreached = {
             seed: reach
@@ -45,17 +46,30 @@ def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
                 "Check that the mechanism's output can change the prediction; a term that is "
                 "constant over keys, for one, is cancelled by softmax.",
             )
+        dead: dict[str, list[int]] = {}
+        for seed, run in sorted(side.selected.items()):
+            if seed not in unreached:
+                for name, reach in (run.record.probes.reach_by_parameter or {}).items():
+                    if reach < LEAST_REACH:
+                        dead.setdefault(name, []).append(seed)
+        if dead:
+            told = (
+                f"{name} in {len(seeds)} of {len(side.selected)} models (seed {seed_list(seeds)})"
+                for name, seeds in dead.items()
+            )
+            yield Audit(
+                "out_of_reach",
+                "warning",
+                f"The loss hardly depends on some parameters of {side.name}'s mechanism, which get "
+                f"less than {LEAST_REACH:g} of the gradient: {some(told)}.",
+                "Check that they are used, or take them out: the rest is all that was tested.",
+            )
 
 
 def idle_mechanism(comparison: Comparison) -> Iterator[Audit]:
-    """Taking the mechanism out changes no model's score."""
+    """Taking the mechanism out changes no model's score, by a metric that cannot tie."""
     for side in comparison.sides:
-        probed = [
-            (score, score + ablation)
-            for run in side.selected.values()
-            if (ablation := run.record.probes.ablation) is not None
-            and (score := run.record.scores.test) is not None
-        ]
+        probed = [both for run in side.selected.values() if (both := _ablated(run)) is not None]
         if probed and (moved := ulps_apart(*zip(*probed, strict=True))) <= INERT_ULPS:
             yield Audit(
                 "idle_mechanism",
@@ -65,6 +79,15 @@ def idle_mechanism(comparison: Comparison) -> Iterator[Audit]:
                 "Check that neutral() takes it out, that it is not frozen at no effect, and that "
                 "it acts on what is scored.",
             )
+
+
+def _ablated(run: Run) -> tuple[float, float] | None:
+    """The test score with and without the mechanism; the loss where the primary metric can tie."""
+    record = run.record
+    is_smooth = record.metric.is_smooth
+    ablation = record.probes.ablation if is_smooth else record.probes.loss_ablation
+    score = run.score(record.metric.name if is_smooth else LOSS, "test")
+    return None if ablation is None or math.isnan(score) else (score, score + ablation)
 
 
 def unconfirmed_signature(comparison: Comparison) -> Iterator[Audit]:

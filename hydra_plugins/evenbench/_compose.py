@@ -12,11 +12,12 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 from hydra.core.config_loader import ConfigLoader
-from hydra.errors import HydraException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from hydra_plugins.evenbench._processes import cores, die_with_parent
+from training.errors import UserError, readable
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 ENOUGH = 16  # runs for which other processes are worth their start
@@ -29,7 +30,7 @@ def compose(loader: ConfigLoader, master: DictConfig, batch: Batch) -> list[Dict
     """The configuration of every run, `batch` being its overrides.
 
     Raises:
-        HydraException, OmegaConfBaseException: of the first that cannot be composed.
+        UserError, HydraException, OmegaConfBaseException: of the first that cannot be composed.
     """
     found: list[DictConfig | None] = [None] * len(batch)
     # elsewhere than on Linux a fork is not safe
@@ -46,9 +47,19 @@ def compose(loader: ConfigLoader, master: DictConfig, batch: Batch) -> list[Dict
         finally:
             pool.shutdown(cancel_futures=True)
     return [
-        loader.load_sweep_config(master, list(overrides)) if config is None else config
+        _composed(loader, master, overrides) if config is None else config
         for config, overrides in zip(found, batch, strict=True)
     ]
+
+
+def _composed(loader: ConfigLoader, master: DictConfig, overrides: Sequence[str]) -> DictConfig:
+    try:
+        return loader.load_sweep_config(master, list(overrides))
+    except MissingConfigException:  # which names the arm
+        raise
+    except ConfigCompositionException as error:
+        arm = " ".join(each for each in overrides if each.startswith(("track=", "variant=")))
+        raise UserError(f"{arm}: {readable(error)}" if arm else readable(error)) from error
 
 
 @contextmanager

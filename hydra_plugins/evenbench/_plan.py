@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from hydra_plugins.evenbench import _processes, _resume
+from hydra_plugins.evenbench._declared import refuse_other_rules
 from training.config import SCHEMA, Config, config_hashes, digest, identity, run_name, validated
 from training.errors import UserError, started
 from training.files import write_json
@@ -34,7 +35,7 @@ def plan(
 
     Raises:
         UserError: a configuration that could not run, two that would be one run, or a directory
-            that holds another sweep.
+            that holds another sweep, or finished runs that declared other rules.
     """
     checked = [validated(cfg) for cfg in configs]
     named: dict[str, Sequence[str]] = {}
@@ -69,13 +70,20 @@ def plan(
         for i, run in enumerate(runs)
         if i not in records and _resume.who(run) in others
     }
-    code, today = _build(checked, [*records, *borrowed])
+    built = _build(checked, [run["variant"] for run in runs], [*records, *borrowed])
+    warnings = _foreseen(runs, checked[0])  # while that is going on
+    code, today = built()
     today = {i: {"config": config_hashes(configs[i])} | found for i, found in today.items()}
+    changed = {i: _changed(record, today[i]) for i, record in records.items()}
+    as_today = [records[i] for i, why in changed.items() if why is None]
+    refuse_other_rules(as_today, checked[0], directory)
     write_json(directory / "plan.json", {"schema": SCHEMA, "runs": runs})
     started()
 
+    for warning in warnings:
+        log.warning(warning)
     taken, foreign = _taken(borrowed, today, directory, names, checked[0].baseline)
-    kept, stale = _kept(records, today, directory, names, taken)
+    kept, stale = _kept(changed, directory, names, taken)
     if borrowed:
         log.info("%d of %d runs are taken from other sweeps", len(taken), len(runs))
     if records:
@@ -108,31 +116,48 @@ def _taken(
 
 
 def _kept(
-    records: Mapping[int, Record],
-    today: Mapping[int, Record],
+    changed: Mapping[int, str | None],
     directory: Path,
     names: Sequence[str],
     taken: set[int],
 ) -> tuple[set[int], Reasons]:
-    """Set aside what is stale or damaged; which runs are finished, and why the others are not."""
+    """Set aside what is stale or damaged; which runs are finished, and why the others are not.
+
+    `changed`: of every record that can be read, what it was made of that is otherwise today.
+    """
     kept, stale = set[int](), defaultdict[str, list[int]](list)
     for i, name in enumerate(names):
         if i in taken or not (directory / name / _resume.RECORD).exists():
             continue
         why = "redone, for their records cannot be read"
-        if i in records:
-            now = {part: value for part, value in today[i].items() if part != "environment"}
-            changed = _resume.changed(records[i]["hashes"], now)
-            if changed is None:
+        if i in changed:
+            if changed[i] is None:
                 kept.add(i)
                 continue
             why = (
-                f"redone, for {changed} has changed since; the old records are in "
+                f"redone, for {changed[i]} has changed since; the old records are in "
                 f"{directory / _resume.SUPERSEDED}"
             )
         _resume.set_aside(directory, name)
         stale[why].append(i)
     return kept, stale
+
+
+def _changed(record: Record, today: Record) -> str | None:
+    """What a finished run was made of that is otherwise today; where it ran may differ."""
+    now = {part: value for part, value in today.items() if part != "environment"}
+    return _resume.changed(record["hashes"], now)
+
+
+def _foreseen(runs: list[Record], config: Config) -> list[str]:
+    """What no result is needed for to know that it will weaken the verdict."""
+    from analysis.foreseen import foreseen
+    from analysis.record import PlannedRun
+    from analysis.rules import Rules
+
+    said = config.analysis
+    rules = Rules(said.alpha, said.margin_pct, said.family, frozenset(said.tuning_seeds))
+    return foreseen([PlannedRun(**run) for run in runs], config.baseline, rules)
 
 
 def _environment(record: dict[str, Any]) -> dict[str, Any]:
@@ -158,51 +183,66 @@ def _same_plan(runs: list[dict[str, Any]], directory: Path) -> None:
         )
 
 
+Built = tuple[dict[str, str], dict[int, dict[str, Any]]]
+
+
 def _build(
-    configs: list[Config], finished: list[int]
-) -> tuple[dict[str, str], dict[int, dict[str, Any]]]:
+    configs: list[Config], arms: Sequence[str], finished: Sequence[int]
+) -> Callable[[], Built]:
     """Build every distinct configuration, and hash what the finished runs are made of today.
 
-    In a process of its own, which has torch. Returns the files that all of them import, with their
-    hashes, and the finished runs' hashes by index.
+    In a process of its own, which has torch. What is returned waits for it, and gives the files
+    that all of them import, with their hashes, and the finished runs' hashes by index.
     """
-    distinct = {_alike(config, "seed"): config for config in configs}
+    distinct = {
+        _alike(config, "seed"): (f"variant={arm}: " if len(set(arms)) > 1 else "", config)
+        for arm, config in zip(arms, configs, strict=True)
+    }
     here, there = _processes.context.Pipe()
     again = {i: configs[i] for i in finished}
     process = _processes.start(_check, (list(distinct.values()), again, there))
     there.close()
-    try:
-        complaint, code, hashes = here.recv()
-    except EOFError:
-        process.join()
-        raise UserError(
-            f"checking the configurations ended with exit status {process.exitcode}"
-        ) from None
-    if complaint:
-        raise UserError(complaint)
-    return code, hashes
+
+    def built() -> Built:
+        try:
+            complaint, code, hashes = here.recv()
+        except EOFError:
+            process.join()
+            raise UserError(
+                f"checking the configurations ended with exit status {process.exitcode}"
+            ) from None
+        if complaint:
+            raise UserError(complaint)
+        return code, hashes
+
+    return built
 
 
-def _check(configs: list[Config], finished: dict[int, Config], connection: Connection) -> None:
-    """Send the first thing that cannot be built, in words, and the finished runs' hashes."""
+def _check(
+    configs: list[tuple[str, Config]], finished: dict[int, Config], connection: Connection
+) -> None:
+    """Send the first thing that cannot be built, in words, and the finished runs' hashes.
+
+    `configs`: each with its arm, as the words begin.
+    """
     from training import record
     from training.build import build
     from training.fit import batch_order
 
     code: dict[str, str] = {}
     hashes: dict[int, dict[str, Any]] = {}
-    for config in configs:
+    for arm, config in configs:
         try:
             track, _, start, _ = build(config)
             code |= record.code_hashes(track, start)
         except UserError as error:
-            return connection.send((str(error), {}, {}))
+            return connection.send((f"{arm}{error}", {}, {}))
         except (
             Exception,
             SystemExit,
         ) as error:  # whatever a mechanism's own code raises, before it costs a run
             mixer = config.variant.mixer.get("_target_")
-            return connection.send((f"{mixer}: {type(error).__name__}: {error}", {}, {}))
+            return connection.send((f"{arm}{mixer}: {type(error).__name__}: {error}", {}, {}))
     made: dict[str, dict[str, Any]] = {}
     for i, config in finished.items():
         alike = _alike(config)

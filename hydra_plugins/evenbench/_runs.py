@@ -192,7 +192,9 @@ def _full(directory: Path) -> str | None:
 
 def _say(console: Console, text: str, sweep: Path) -> None:
     """The text, and the command that resumes this sweep."""
-    given = [argument for argument in sys.argv if not argument.startswith("hydra.sweep.dir=")]
+    typed, script = sys.orig_argv, sys.argv[0]  # argv itself is what Hydra was given
+    typed = typed[typed.index(script) :] if script in typed else sys.argv
+    given = [argument for argument in typed if not argument.startswith("hydra.sweep.dir=")]
     plain = re.fullmatch(r"[\w./-]+", str(sweep))
     quoted = str(sweep) if plain else "'" + str(sweep).replace("'", "\\'") + "'"  # for Hydra
     again = shlex.join(["python", *given, f"hydra.sweep.dir={quoted}"])

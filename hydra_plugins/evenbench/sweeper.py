@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import open_dict
 
 
@@ -26,12 +25,16 @@ class PlannedSweeper(BasicSweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Raises UserError where something in the sweep could not run; then nothing has run."""
+        from training.arguments import understood
         from training.errors import UserError
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # is Ctrl-C from here on
 
         assert self.config is not None
-        for override in OverridesParser.create().parse_overrides(arguments):
+        assert self.hydra_context is not None
+        overrides = understood(arguments, self.hydra_context.config_loader)
+        self._parse_config()  # an experiment's mistake is told before a folder is made
+        for override in overrides:
             if override.key_or_group == "experiment" and override.is_sweep_override():
                 raise UserError(
                     f"experiment cannot be swept ({override.input_line}): each one has a grid of "
@@ -45,7 +48,15 @@ class PlannedSweeper(BasicSweeper):
                 self.config.hydra.sweep.dir = str(directory)
                 # every run is composed anew from these, by this launcher or another
                 self.config.hydra.overrides.hydra.append(f"hydra.sweep.dir='{directory}'")
-        return super().sweep(arguments)
+        return super().sweep([str(override.input_line) for override in overrides])
+
+    def _parse_config(self) -> list[str]:
+        """The experiment's grid, as overrides; `seed: 0-7` is one too."""
+        from training.arguments import understood
+
+        assert self.hydra_context is not None
+        lines = super()._parse_config()
+        return [str(o.input_line) for o in understood(lines, self.hydra_context.config_loader)]
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
         """Compose and check every run of the sweep, write its plan, leave out what is finished."""

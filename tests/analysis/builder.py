@@ -53,14 +53,20 @@ def record(
         "seed": seed,
         "hyper": {"lr": lr, "gamma": 1.0},
         "baseline": baseline,
-        "metric": {"name": "mse", "direction": "min"},
+        "metric": {"name": "mse", "direction": "min", "bounds": [0, None], "can_tie": False},
         "analysis": {"alpha": 0.05, "margin_pct": 1.0, "family": "all", "tuning_seeds": []},
         "scores": {
             "validation": score + 0.01 if validation is None else validation,
             "test": score if test is None else test,
         },
         "secondary": {
-            "mae": {"validation": 0.31, "test": 0.33, "direction": "min"},
+            "mae": {
+                "validation": 0.31,
+                "test": 0.33,
+                "direction": "min",
+                "bounds": [0, None],
+                "can_tie": False,
+            },
             "persistence_mse": {"validation": 0.8, "test": 0.9},
         },
         "budget": {"epochs": 10, "steps": 250, "examples": 8000},
@@ -72,11 +78,26 @@ def record(
             "peak_bytes": 3.1e8,
             "train_seconds": 3.4,
         },
-        "probes": {"reach": 0.031, "ablation": 0.0121, "causal": True, "split_overlap": 0},
+        "probes": {
+            "reach": 0.031,
+            "reach_by_parameter": {"blocks.0.mixer.bias.log_rates": 0.031},
+            "ablation": 0.0121,
+            "loss_ablation": None,
+            "causal": True,
+            "split_overlap": 0,
+        },
         "signature": {
             "prediction": "the rates move",
             "criteria": [{"metric": "rate_distance_from_start", "op": ">", "value": 0.01}],
             "observed": {"rate_distance_from_start": 0.21, "bias_max_first_difference": -0.0446},
+            "observed_at_start": {
+                "rate_distance_from_start": 0.0,
+                "bias_max_first_difference": -0.06,
+            },
+            "blocks": [
+                {"rate_distance_from_start": 0.25, "bias_max_first_difference": -0.05},
+                {"rate_distance_from_start": 0.17, "bias_max_first_difference": -0.0446},
+            ],
             "confirmed": True,
             "by_construction": {"bias_max_first_difference": "a mixture only decays"},
         },
@@ -91,8 +112,13 @@ def record(
             "code": {"models/attention.py": "a1"},
             "data": f"data-{track}-{seed}",
             "order": f"order-{seed}",
-            "init": {"embed.weight 64x1": f"embed-{seed}", "head.bias 8": f"head-{seed}"},
+            "init": {
+                "embed.weight 64x1": f"embed-{seed}",
+                "blocks.0.mixer.query.weight 64x64": f"query-{seed}",
+                "head.bias 8": f"head-{seed}",
+            },
         },
+        "starts": {"initial_stream": "initialisation"},
         "environment": {
             "python": "3.12",
             "torch": "2",
@@ -135,13 +161,45 @@ def diverge(run: Json) -> None:
     run["scores"] = {"validation": None, "test": None}
 
 
+def can_tie(run: Json, accuracy: float = 1.0, loss: float | None = None) -> None:
+    """Turn a record into one of a track whose primary metric is accuracy.
+
+    The accuracy is the same on both splits; the loss is what the scores were, if not `loss`.
+    """
+    scores = run["scores"] if loss is None else {"validation": loss, "test": loss}
+    run["metric"] = {"name": "accuracy", "direction": "max", "bounds": [0, 1], "can_tie": True}
+    run["scores"] = {"validation": accuracy, "test": accuracy}
+    smooth = {"direction": "min", "bounds": [0, None], "can_tie": False}
+    run["secondary"] = {"loss": scores | smooth}
+    run["probes"]["loss_ablation"] = 0.0121
+
+
+def as_older(run: Json) -> None:
+    """Turn a record into one from before the optional fields were recorded."""
+    del run["starts"], run["metric"]["bounds"], run["metric"]["can_tie"]
+    for scores in run["secondary"].values():
+        scores.pop("bounds", None)
+        scores.pop("can_tie", None)
+    del run["probes"]["reach_by_parameter"], run["probes"]["loss_ablation"]
+    if run["signature"] is not None:
+        del run["signature"]["observed_at_start"], run["signature"]["blocks"]
+
+
 def write_run(folder: Path, run: Json, examples: np.ndarray | None = None) -> Path:
-    """Write one run's folder; `examples`: per-example test losses, float32."""
+    """Write one run's folder; `examples`: per-example test losses, float32, of a smooth metric."""
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(run))
     if examples is not None:
-        np.savez(folder / "examples.npz", test=examples.astype(np.float32))
+        metric = "loss" if run["metric"].get("can_tie") else run["metric"]["name"]
+        write_examples(folder, **{f"test/{metric}": examples})
     return folder
+
+
+def write_examples(folder: Path, **arrays: np.ndarray) -> None:
+    """Write `examples.npz`, float32, over one that may be there."""
+    np.savez(
+        folder / "examples.npz", **{name: each.astype(np.float32) for name, each in arrays.items()}
+    )
 
 
 def write_sweep(
@@ -159,7 +217,8 @@ def write_sweep(
         if examples and run["status"] == "finished":
             generator = np.random.default_rng([i, 1])
             losses = generator.uniform(0.5, 1.5, size=20)
-            losses *= run["scores"]["test"] / losses.mean()
+            smooth = run["secondary"]["loss"] if run["metric"].get("can_tie") else run["scores"]
+            losses *= smooth["test"] / losses.mean()
         write_run(folder / f"{i:04d}-{run['variant']}-{run['seed']}", run, losses)
     if planned:
         keys = ("track", "variant", "seed", "hyper")

@@ -57,7 +57,9 @@ def test_one_sweep(tmp_path):
         "idea against baseline",
         "lr=0.006",
         f"{comparison['delta_mean']:.4g}",
-        f"[{comparison['ci'][0]:.4g}, {comparison['ci'][1]:.4g}]",
+        "95 % sign-flip interval "
+        f"[{comparison['ci_signflip'][0]:.4g}, {comparison['ci_signflip'][1]:.4g}]",
+        "weakened by       1 warning: grid_edge; 1 note: tuned_on_reported_seeds",
         f"{comparison['p_value']:.4g}",
         "8/0/0",
         f"{comparison['mde']:.4g}",

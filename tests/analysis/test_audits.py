@@ -7,8 +7,21 @@ import re
 import numpy as np
 import pytest
 
-from analysis.audits import AUDITS
-from tests.analysis.builder import analysed, diverge, grid, pick, record, write_run, write_sweep
+from analysis.audits import AUDITS, CONCLUSION_AUDITS
+from analysis.audits.evidence import few_seeds_of
+from tests.analysis.builder import (
+    analysed,
+    as_older,
+    can_tie,
+    diverge,
+    grid,
+    pick,
+    record,
+    write_run,
+    write_sweep,
+)
+
+ARMS = pytest.mark.parametrize("arm", ["baseline", "idea"])
 
 
 @pytest.fixture
@@ -45,18 +58,19 @@ def test_clean_sweep_raises_nothing(tmp_path):
 
 
 def test_every_audit_has_a_trap():
-    assert {check.__name__ for check in AUDITS} == {
+    assert {check.__name__ for check in (*AUDITS, *CONCLUSION_AUDITS)} == {
         name.removeprefix("test_trap_") for name in globals() if name.startswith("test_trap_")
     }
 
 
-def test_trap_unpaired_seed(tmp_path, records):
-    records += grid(["baseline"], seeds=[8])
+@ARMS
+def test_trap_unpaired_seed(tmp_path, records, arm):
+    records += grid([arm], seeds=[8])
     [judged] = analysed(write_sweep(tmp_path, records))
     severity, message = only(judged, "unpaired_seed")
     assert severity == "warning"
-    assert "idea" in message
-    assert "seed 8" in message
+    other = {"baseline": "idea", "idea": "baseline"}[arm]
+    assert message.startswith(f"{other} (lr=0.003 gamma=1) has no run of seed 8,")
     assert judged.comparison.seeds == tuple(range(8))
 
 
@@ -214,13 +228,26 @@ def test_trap_diverged_run(tmp_path, records):
     assert (judged.verdict, judged.system_verdict) == ("invalid", "invalid")
 
 
-def test_trap_metric_mismatch(tmp_path, records):
-    pick(records, "idea", seed=5)[0]["metric"]["name"] = "mae"
-    [judged] = analysed(write_sweep(tmp_path, records))
-    severity, message = only(judged, "metric_mismatch")
+@ARMS
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"name": "rmse"}, "rmse (lower is better)"),
+        ({"direction": "max"}, "mse (higher is better)"),
+    ],
+)
+def test_trap_metric_mismatch(tmp_path, records, arm, other, told):
+    pick(records, arm, seed=5)[0]["metric"] |= other
+    [judged] = analysed(write_sweep(tmp_path / "other", records, examples=False))
+    [(severity, message)] = raised(judged, "metric_mismatch")
     assert severity == "void"
-    assert "mae (lower is better) in idea" in message
+    assert f"{told} in {arm}" in message
     assert judged.verdict == "invalid"
+    for run in records:
+        run["metric"] = {"name": "mse", "direction": "min"}
+    records[0]["metric"] |= {"bounds": [0, None], "can_tie": False}  # older ones do not say
+    found = analysed(write_sweep(tmp_path / "older", records, examples=False))[0]
+    assert raised(found, "metric_mismatch") == []
 
 
 def test_trap_data_mismatch(tmp_path, records):
@@ -303,45 +330,119 @@ def test_trap_out_of_reach(tmp_path, records, arm, reach, void):
     assert judged.verdict == "invalid"
 
 
+@ARMS
+def test_a_dead_parameter_of_a_live_mechanism_is_named(tmp_path, records, arm):
+    for run in pick(records, arm):
+        live, dead = "blocks.0.mixer.bias.log_rates", "blocks.1.mixer.bias.logits"
+        least = 1e-7 if run["seed"] in (2, 5) else 1e-6
+        run["probes"]["reach_by_parameter"] = {live: 0.03, dead: 0.0, "half_dead": least}
+    for run in pick(records, arm, lr=0.006):  # not selected
+        run["probes"]["reach_by_parameter"] = {"another": 0.0}
+    [judged] = analysed(write_sweep(tmp_path / "live", records))
+    severity, message = only(judged, "out_of_reach")
+    assert severity == "warning"
+    assert f"parameters of {arm}'s mechanism" in message
+    assert message.endswith(
+        ": blocks.1.mixer.bias.logits in 8 of 8 models (seed 0–7); "
+        "half_dead in 2 of 8 models (seed 2, 5)."
+    )
+    for run in pick(records, arm):  # nothing of it lives: void, and said once
+        run["probes"]["reach"] = 0.0 if run["seed"] != 5 else 0.03
+        run["probes"]["reach_by_parameter"] = {"half_dead": 0.0}
+    [judged] = analysed(write_sweep(tmp_path / "dead", records))
+    (void, whole), (warning, part) = raised(judged, "out_of_reach")
+    assert (void, warning) == ("void", "warning")
+    assert "in 7 of 8 models (seed 0–4, 6–7)" in whole
+    assert part.endswith(": half_dead in 1 of 8 models (seed 5).")
+
+
 PARITY = {
-    "parameter_parity": ("parameters", 101832),
-    "flop_parity": ("flops_per_example", 6.1e6),
+    "parameter_parity": ("parameters", 100_000),
+    "flop_parity": ("flops_per_example", 6e6),
     "memory_parity": ("saved_bytes", 1.2e7),
 }
 
 
-def parity(folder, records, code, factor, apart):
+def parity(folder, records, code, factor, ahead, found):
+    """The idea has `factor` times as much; of `ahead` it is told with more, less, or none."""
     field, was = PARITY[code]
+    for run in records:
+        run["cost"][field] = was
     for run in pick(records, "idea", lr=None):
         run["cost"][field] = round(was * factor)
+        if ahead == "baseline":
+            run["scores"]["test"] += 0.1
+        elif ahead is None:
+            run["scores"]["test"] += 0.1 * (run["seed"] % 2)
     [judged] = analysed(write_sweep(folder, records))
-    if not apart:
+    assert judged.ahead == ahead
+    if found is None:
         assert faults(judged) == []
         return
     severity, message = only(judged, code)
-    assert severity == "warning"
+    assert severity == found
     assert f"idea has {round(was * factor):.7g} " in message
-    assert f"baseline {was:.7g}" in message
+    share = f"{100 * abs(factor - 1):.3g} % {'more' if factor > 1 else 'less'}"
+    assert f"baseline {was:.7g}: {share}; " in message
+    if ahead is None:
+        assert "no difference of the scores is decided" in message
+    else:
+        assert f"{ahead} is ahead with {'more' if severity == 'warning' else 'less'}" in message
 
 
 FACTORS = pytest.mark.parametrize(
-    ("factor", "apart"), [(2, True), (1.06, True), (0.94, True), (1.04, False), (0.96, False)]
+    ("factor", "ahead", "found"),
+    [
+        (2, "idea", "warning"),
+        (1.052, "idea", "warning"),  # of the idea's it is less than 5 %
+        (1.05, "idea", None),
+        (0.951, "idea", None),  # of the idea's it is more
+        (0.94, "idea", "note"),
+        (1.06, "baseline", "note"),
+        (0.94, "baseline", "warning"),
+        (1.06, None, "note"),
+        (0.94, None, "note"),
+    ],
 )
 
 
 @FACTORS
-def test_trap_parameter_parity(tmp_path, records, factor, apart):
-    parity(tmp_path, records, "parameter_parity", factor, apart)
+def test_trap_parameter_parity(tmp_path, records, factor, ahead, found):
+    parity(tmp_path, records, "parameter_parity", factor, ahead, found)
 
 
 @FACTORS
-def test_trap_flop_parity(tmp_path, records, factor, apart):
-    parity(tmp_path, records, "flop_parity", factor, apart)
+def test_trap_flop_parity(tmp_path, records, factor, ahead, found):
+    parity(tmp_path, records, "flop_parity", factor, ahead, found)
 
 
 @FACTORS
-def test_trap_memory_parity(tmp_path, records, factor, apart):
-    parity(tmp_path, records, "memory_parity", factor, apart)
+def test_trap_memory_parity(tmp_path, records, factor, ahead, found):
+    parity(tmp_path, records, "memory_parity", factor, ahead, found)
+
+
+def test_parity_is_of_the_mean_over_runs_and_of_nothing_too(tmp_path, records):
+    pick(records, "idea", seed=0)[0]["cost"]["parameters"] += 40_000  # of one in eight: 4.9 %
+    [judged] = analysed(write_sweep(tmp_path / "one", records))
+    assert faults(judged) == []
+    for run in pick(records, "baseline"):
+        run["cost"]["parameters"] = 0
+    [judged] = analysed(write_sweep(tmp_path / "nothing", records))
+    assert only(judged, "parameter_parity")[1].endswith(
+        "parameters, baseline 0; idea is ahead with more."
+    )
+
+
+def test_parity_of_a_difference_that_is_undone_by_the_family_is_a_note(tmp_path):
+    """p = 2/64 of each; of two comparisons, 4/64 decides nothing."""
+    for arms, severity in ((["baseline", "a"], "warning"), (["baseline", "a", "b"], "note")):
+        records = grid(arms, seeds=range(6))
+        for run in pick(records, "a", lr=None):
+            run["cost"]["parameters"] *= 2
+        judged = analysed(write_sweep(tmp_path / severity, records))
+        assert [found for found, _ in raised(judged[0], "parameter_parity")] == [severity]
+        order = [("void", "warning", "note").index(each.severity) for each in judged[0].audits]
+        assert order == sorted(order)
 
 
 def test_parity_is_of_the_selected_configurations(tmp_path, records):
@@ -372,17 +473,62 @@ def test_trap_unplanned_run(tmp_path, records):
         assert "48 runs stand in no plan" in only(judged, "unplanned_run")[1]
 
 
-def test_trap_init_mismatch(tmp_path, records):
+@pytest.mark.parametrize("starts", ["recorded", "older", "older idea"])
+def test_trap_init_mismatch(tmp_path, records, starts):
+    """Wherever the parameter stands; where nothing is declared, nothing explains it."""
+    for run in records:
+        if starts == "older" or (starts == "older idea" and run["variant"] == "idea"):
+            del run["starts"]
+        elif starts != "recorded":
+            run["starts"] = {"initial_stream": "another"}
     for seed in (2, 5):
-        pick(records, "idea", seed)[0]["hashes"]["init"]["embed.weight 64x1"] = "other"
+        init = pick(records, "idea", seed)[0]["hashes"]["init"]
+        init |= {"embed.weight 64x1": "other", "blocks.0.mixer.query.weight 64x64": "other"}
     [judged] = analysed(write_sweep(tmp_path / "other", records))
     severity, message = only(judged, "init_mismatch")
     assert severity == "warning"
-    assert "1 parameters outside the mechanism" in message
+    assert "2 parameters of one name and shape start different" in message
     assert "embed.weight 64x1 (seed 2, 5)" in message
+    assert "blocks.0.mixer.query.weight 64x64 (seed 2, 5)" in message
     for run in pick(records, "idea"):  # of another shape, or absent, it cannot start alike
         run["hashes"]["init"] = {"embed.weight 32x1": "other", "own.weight 8x8": "x"}
     assert faults(analysed(write_sweep(tmp_path / "shape", records))[0]) == []
+
+
+@ARMS
+def test_a_start_that_a_variant_declares_is_a_note(tmp_path, records, arm):
+    for run in pick(records, "idea", lr=None):
+        run["hashes"]["init"] = {name: "other" for name in run["hashes"]["init"]}
+    for run in pick(records, arm, lr=None):
+        run["starts"] = {"initial_stream": "twin"}
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, "init_mismatch")
+    assert severity == "note"
+    against = ("initialisation", "twin") if arm == "baseline" else ("twin", "initialisation")
+    assert "3 parameters of one name and shape start different" in message
+    assert "head.bias 8 (seed 0–7)" in message
+    assert "(initial_stream: {} against {})".format(*against) in message
+
+
+@ARMS
+def test_a_mixer_s_start_explains_what_is_in_mixers_alone(tmp_path, records, arm):
+    for run in pick(records, arm, lr=None):
+        run["starts"] |= {"mixer.start": "dct", "mixer.same": 1}
+    for run in pick(records, "idea", lr=None):
+        run["hashes"]["init"] |= {
+            "blocks.0.mixer.query.weight 64x64": "other",
+            "head.bias 8": "other",
+        }
+    [judged] = analysed(write_sweep(tmp_path, records))
+    (warning, outside), (note, inside) = raised(judged, "init_mismatch")
+    assert (warning, note) == ("warning", "note")
+    assert outside.endswith(
+        "1 parameters of one name and shape start different in the arms: head.bias 8 (seed 0–7)."
+    )
+    against = "– against dct" if arm == "baseline" else "dct against –"
+    assert "arms: blocks.0.mixer.query.weight 64x64 (seed 0–7), as" in inside
+    assert f"mixer.start: {against}" in inside
+    assert "initial_stream" not in inside  # of both
 
 
 @pytest.mark.parametrize("group", ["track", "model", "optimizer", "training"])
@@ -500,6 +646,14 @@ def test_trap_tuned_on_reported_seeds(tmp_path):
     assert analysed(single)[0].audits == ()
 
 
+@ARMS
+def test_one_arm_that_was_tuned_on_reported_seeds(tmp_path, arm):
+    other = {"baseline": "idea", "idea": "baseline"}[arm]
+    records = grid([arm]) + grid([other], lrs=[0.003])
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert [severity for severity, _ in raised(judged, "tuned_on_reported_seeds")] == ["note"]
+
+
 def test_tuning_seeds_choose_and_are_not_reported(tmp_path):
     records = grid(seeds=range(12))
     for run in pick(records, "idea", lr=0.006):  # best on the tuning seeds alone
@@ -513,26 +667,113 @@ def test_tuning_seeds_choose_and_are_not_reported(tmp_path):
     assert analysed(sweep)[0].comparison.idea.selection.best.config["lr"] == 0.003
 
 
+@ARMS
 @pytest.mark.parametrize("ablation", [0.0, 5e-8])
-def test_trap_idle_mechanism(tmp_path, records, ablation):
-    for run in pick(records, "idea"):
+def test_trap_idle_mechanism(tmp_path, records, arm, ablation):
+    for run in pick(records, arm):
         run["probes"]["ablation"] = ablation
     [judged] = analysed(write_sweep(tmp_path / "idle", records))
     severity, message = only(judged, "idle_mechanism")
     assert severity == "warning"
-    assert "mechanism of idea" in message
+    assert f"mechanism of {arm}" in message
     assert "all of 8 models" in message
-    pick(records, "idea", seed=1)[0]["probes"]["ablation"] = -1e-3
+    pick(records, arm, seed=1)[0]["probes"]["ablation"] = -1e-3
     assert faults(analysed(write_sweep(tmp_path / "one", records))[0]) == []
-    for run in pick(records, "idea"):  # there is none to take out
+    for run in pick(records, arm):  # there is none to take out
         run["probes"]["ablation"] = None
     assert faults(analysed(write_sweep(tmp_path / "none", records))[0]) == []
 
 
-@pytest.mark.parametrize("arm", ["baseline", "idea"])
+@pytest.mark.parametrize(("ulps", "idle"), [(4, True), (5, False)])
+def test_a_mechanism_is_idle_up_to_four_units_in_the_last_place(tmp_path, records, ulps, idle):
+    for run in pick(records, "idea"):
+        run["scores"]["test"] = 0.3
+        run["probes"]["ablation"] = -ulps * 2.0**-25  # of a float32 in [0.25, 0.5)
+    [judged] = analysed(write_sweep(tmp_path, records, examples=False))
+    assert bool(raised(judged, "idle_mechanism")) == idle
+
+
+@pytest.mark.parametrize(("loss_ablation", "idle"), [(0.0, True), (0.01, False), (None, False)])
+def test_where_the_metric_can_tie_the_loss_tells_what_is_idle(
+    tmp_path, records, loss_ablation, idle
+):
+    for run in records:
+        can_tie(run, run["scores"]["test"])
+        run["probes"]["ablation"] = 0.0
+        run["probes"]["loss_ablation"] = loss_ablation if run["variant"] == "idea" else 0.1
+    found = raised(analysed(write_sweep(tmp_path, records, examples=False))[0], "idle_mechanism")
+    assert bool(found) == idle
+
+
+def test_of_an_older_record_an_accuracy_that_did_not_move_tells_nothing(tmp_path, records):
+    for run in records:
+        as_older(run)
+        run["metric"]["name"] = "accuracy"
+        run["probes"]["ablation"] = 0.0
+    assert faults(analysed(write_sweep(tmp_path, records, examples=False))[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "told"),
+    [
+        (1.0, "All 8 test scores of {} are 1, the highest that accuracy can be: "),
+        (1 - 4 * 2.0**-23, "the highest that accuracy can be"),
+        (0.0, "All 8 test scores of {} are 0, the lowest that accuracy can be: "),
+        (0.875, "All 8 test scores of {} are 0.875, on every seed the same: "),
+        (1 - 5 * 2.0**-23, "on every seed the same"),
+    ],
+)
+@ARMS
+def test_trap_saturated(tmp_path, arm, accuracy, told):
+    records = grid(lrs=[0.003])
+    for run in records:
+        can_tie(run, accuracy if run["variant"] == arm else 0.5 + run["seed"] / 100)
+    [judged] = analysed(write_sweep(tmp_path / "all", records))
+    [(severity, message)] = raised(judged, "saturated")
+    assert severity == "warning"
+    assert told.format(arm) in message
+    [advice] = [each.advice for each in judged.audits if each.code == "saturated"]
+    assert "--metric loss" in advice
+    can_tie(pick(records, arm, seed=3)[0], 0.75)
+    assert raised(analysed(write_sweep(tmp_path / "one", records))[0], "saturated") == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "score", "is_saturated"),
+    [
+        ({"can_tie": False, "bounds": [0, None]}, 0.0, True),  # whatever it is, nothing is below
+        ({"can_tie": False, "bounds": [0, None]}, 1e-12, False),
+        ({"can_tie": False, "bounds": [0, None]}, 0.5, False),  # is seen by others
+        ({"can_tie": False, "bounds": [None, 0.5]}, 0.5, True),
+        ({"can_tie": True, "bounds": None}, 0.5, True),
+        ({"can_tie": True, "bounds": [None, None]}, 0.5, True),
+    ],
+)
+def test_what_is_saturated_depends_on_the_metric(tmp_path, records, metric, score, is_saturated):
+    for run in records:
+        run["metric"] |= metric
+        if run["variant"] == "idea":
+            run["scores"]["test"] = score
+    found = raised(analysed(write_sweep(tmp_path, records, examples=False))[0], "saturated")
+    assert len(found) == is_saturated
+
+
+def test_one_pair_does_not_show_that_scores_do_not_vary(tmp_path):
+    for seeds, known in ((1, []), (2, ["warning"] * 2)):
+        records = grid(seeds=range(seeds))
+        for run in records:
+            can_tie(run, 0.5)
+        [judged] = analysed(write_sweep(tmp_path / str(seeds), records))
+        assert [severity for severity, _ in raised(judged, "saturated")] == known
+    for run in records:  # nothing is paired, or scored
+        diverge(run)
+    assert raised(analysed(write_sweep(tmp_path / "none", records))[0], "saturated") == []
+
+
+@ARMS
 def test_trap_future_leak(tmp_path, records, arm):
     pick(records, arm, seed=4)[0]["probes"]["causal"] = False
-    [judged] = analysed(write_sweep(tmp_path, records))
+    [judged] = analysed(write_sweep(tmp_path, records, examples=False))
     severity, message = only(judged, "future_leak")
     assert severity == "void"
     assert f"{arm} is claimed to be causal" in message
@@ -543,16 +784,18 @@ def test_trap_future_leak(tmp_path, records, arm):
 def test_where_nobody_claims_causality_nothing_leaks(tmp_path, records):
     for run in records:
         run["probes"]["causal"] = None
-    assert faults(analysed(write_sweep(tmp_path, records))[0]) == []
+    assert faults(analysed(write_sweep(tmp_path, records, examples=False))[0]) == []
 
 
-def test_trap_split_overlap(tmp_path, records):
-    pick(records, "baseline", seed=6)[0]["probes"]["split_overlap"] = 3
+@ARMS
+def test_trap_split_overlap(tmp_path, records, arm):
+    for seed, count in ((4, 1), (6, 3)):
+        pick(records, arm, seed=seed)[0]["probes"]["split_overlap"] = count
     [judged] = analysed(write_sweep(tmp_path, records))
     severity, message = only(judged, "split_overlap")
     assert severity == "void"
-    assert "3 test examples of baseline" in message
-    assert "seed 6" in message
+    assert f"Up to 3 test examples of {arm}" in message
+    assert "seed 4, 6" in message
     assert judged.verdict == "invalid"
 
 
@@ -569,9 +812,50 @@ def test_trap_few_seeds(tmp_path, ideas, seeds, few):
             severity, message = only(each, "few_seeds")
             assert severity == "warning"
             assert f"{seeds} of {seeds} pairs differ" in message
-            assert f"at least {seeds + 1} must" in message
+            assert f"a family of {ideas} at least {seeds + 1} must differ" in message
+            assert each.audits[0].advice == f"Run at least {seeds + 1} seeds."
         else:
             assert faults(each) == []
+
+
+@pytest.mark.parametrize(
+    ("alpha", "told", "advice"),
+    [
+        (1e-5, None, None),
+        (0.99e-5, "only 18 to 20 seeds can reach level 9.9e-06 in a family of 1: of more than 20 "
+         "pairs flips are drawn, and p is at least 1e-05.", "Run 18 to 20 seeds."),
+        (1e-6, "no number of seeds can reach level 1e-06 in a family of 1: p is at least 1.91e-06 "
+         "of 20 pairs, and of more than 20 pairs flips are drawn, and p is at least 1e-05.",
+         "Declare a level of at least 1.91e-06, which 20 seeds can reach."),
+    ],
+)  # fmt: skip
+def test_above_20_pairs_few_seeds_knows_what_drawn_flips_can_show(tmp_path, alpha, told, advice):
+    """25 pairs, all better: p = 1/(99 999 + 1)."""
+    records = grid(seeds=range(25), lrs=[0.003])
+    for run in records:
+        run["analysis"]["alpha"] = alpha
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert judged.p_value == judged.effect.p_min == 1e-5
+    if told is None:
+        assert judged.verdict == "idea better (significant)"
+        assert faults(judged) == []
+        return
+    assert judged.verdict == "underpowered"
+    assert only(judged, "few_seeds") == ("warning", f"25 of 25 pairs differ; {told}")
+    assert judged.audits[0].advice == advice
+
+
+def test_few_seeds_of_a_plan():
+    assert list(few_seeds_of(7, 3, 0.05, "7 seeds are planned")) == []
+    [found] = few_seeds_of(6, 3, 0.05, "6 seeds are planned")
+    assert (found.code, found.severity) == ("few_seeds", "warning")
+    assert found.message == (
+        "6 seeds are planned; at level 0.05 in a family of 3 at least 7 must differ, or no outcome "
+        "can be significant."
+    )
+    assert found.advice == "Run at least 7 seeds."
+    [found] = few_seeds_of(8, 2, 1e-6, "8 seeds are planned")
+    assert found.advice.startswith("Declare a level of at least 3.81e-06")  # 2 · 2/2²⁰
 
 
 def test_trap_fixed_data(tmp_path, records):
@@ -597,14 +881,39 @@ def test_trap_unconfirmed_signature(tmp_path, records):
     assert judged.system_verdict == "partial"
 
 
-def test_trap_prediction_edited(tmp_path, records):
-    """The criterion was lowered before the last learning rate was run."""
-    for run in pick(records, "idea", lr=0.006):
-        run["signature"]["criteria"][0]["value"] = 0.001
+@ARMS
+@pytest.mark.parametrize("edit", ["prediction", "metric", "op", "value", "none"])
+def test_trap_prediction_edited(tmp_path, records, arm, edit):
+    """Before the last learning rate was run."""
+    for run in pick(records, arm, lr=0.006):
+        criterion = run["signature"]["criteria"][0]
+        if edit == "prediction":
+            run["signature"]["prediction"] = "they stand"
+        elif edit == "none":
+            run["signature"] = None
+        else:
+            criterion[edit] = {"metric": "another", "op": ">=", "value": 0.001}[edit]
     [judged] = analysed(write_sweep(tmp_path, records))
     severity, message = only(judged, "prediction_edited")
     assert severity == "warning"
-    assert "runs of idea carry 2 different predictions" in message
+    assert f"runs of {arm} carry 2 different predictions" in message
+    assert f"{arm} seed=0 lr=0.0015 gamma=1 in " in message
+    assert f"{arm} seed=0 lr=0.006 gamma=1 in " in message
+
+
+def test_what_held_before_training_confirms_nothing(tmp_path, records):
+    """In that run: a start that holds the criterion by luck tells nothing of training."""
+    for run in pick(records, "idea"):
+        start = 0.02 if run["seed"] in (1, 6) else 0.01
+        run["signature"]["observed_at_start"]["rate_distance_from_start"] = start
+    [judged] = analysed(write_sweep(tmp_path / "some", records))
+    _, message = only(judged, "unconfirmed_signature")
+    assert "fails in 2 of 8 models" in message
+    assert "seed 1: rate_distance_from_start > 0.01 held before training (0.02)" in message
+    assert (judged.signature_confirmed, judged.system_verdict) == (6, "partial")
+    for run in records:
+        as_older(run)
+    assert faults(analysed(write_sweep(tmp_path / "older", records))[0]) == []
 
 
 RULES = {
@@ -626,6 +935,15 @@ def test_trap_rules_changed(tmp_path, records, rule):
     assert told in message
     declared = {"alpha": 0.05, "margin_pct": 1.0, "family": "all", "metric": "mse"}
     assert faults(analysed(sweep, **{rule: declared[rule]})[0]) == []  # as declared
+
+
+@ARMS
+def test_rules_are_asked_of_both_arms(tmp_path, records, arm):
+    for run in pick(records, arm, lr=None)[-1:]:  # the last one alone declared another level
+        run["analysis"]["alpha"] = 0.01
+    severity, message = only(analysed(write_sweep(tmp_path, records))[0], "rules_changed")
+    assert severity == "warning"
+    assert "alpha is 0.05, was declared 0.01" in message
 
 
 def test_another_baseline_than_was_declared_is_a_note(tmp_path):
@@ -715,6 +1033,30 @@ def test_trap_repeated_seed(tmp_path, records):
     assert faults(analysed(clean)[0]) == []
 
 
+@pytest.mark.parametrize("part", ["data", "order", "validation", "test"])
+def test_seeds_that_share_all_but_one_thing_are_two_runs(tmp_path, records, part):
+    for run in records:
+        if run["seed"] == 7:
+            original = record(run["variant"], 3, run["hyper"]["lr"])
+            own = run["hashes"] | run["scores"]
+            run["scores"], run["hashes"] = original["scores"], original["hashes"]
+            run["hashes" if part in run["hashes"] else "scores"][part] = own[part]
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert raised(judged, "repeated_seed") == []
+
+
+@ARMS
+def test_seeds_of_one_arm_that_are_one_run(tmp_path, records, arm):
+    for run in pick(records, arm, lr=None):
+        if run["seed"] == 7:
+            original = record(arm, 3, run["hyper"]["lr"])
+            run["scores"], run["hashes"] = original["scores"], original["hashes"]
+    [judged] = analysed(write_sweep(tmp_path, records))
+    [(severity, message)] = raised(judged, "repeated_seed")
+    assert severity == "void"
+    assert f"Seeds of {arm} are one and the same run: 3, 7." in message
+
+
 def test_seeds_that_share_some_data(tmp_path, records):
     for run in records:
         if run["seed"] > 0:
@@ -737,6 +1079,31 @@ def test_a_key_that_does_nothing_in_the_baseline_tunes_the_idea_alone(tmp_path, 
     assert severity == "void"
     assert "idea was tuned over 6 configurations, baseline over 3" in message
     assert "3 of baseline score as others of it do" in message
+
+
+@pytest.mark.parametrize("loss", ["equal", "not recorded", "can tie", "unlike", "of one seed"])
+def test_equal_accuracies_do_not_show_that_a_key_does_nothing(tmp_path, records, loss):
+    """A solved task; the loss tells whether the baseline's other rates acted."""
+    for run in records:
+        seed, lr = run["seed"], run["hyper"]["lr"]
+        acted = loss == "unlike" or run["variant"] == "idea" or (loss == "of one seed" and seed > 6)
+        can_tie(run, 0.9 + lr if run["variant"] == "idea" else 1.0, 0.1 + (lr if acted else 0.0))
+        if loss == "not recorded":
+            del run["secondary"]["loss"]
+        if loss == "can tie":
+            run["secondary"]["loss"]["can_tie"] = True
+    [judged] = analysed(write_sweep(tmp_path, records, examples=False))
+    found = [severity for severity, _ in raised(judged, "unequal_grid")]
+    assert found == (["void"] if loss == "equal" else [])
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_key_acts_if_it_moves_either_split(tmp_path, records, split):
+    for run in pick(records, "baseline", lr=None):
+        run["scores"] = {"validation": 0.5, "test": 0.5 + run["seed"] / 10}
+        run["scores"][split] += run["hyper"]["lr"]
+    [judged] = analysed(write_sweep(tmp_path, records, examples=False))
+    assert raised(judged, "unequal_grid") == []
 
 
 def test_configurations_that_diverge_alike_were_tried_all_the_same(tmp_path, records):

@@ -32,14 +32,6 @@ def exceeds(rate: float, row: calibration.Row) -> bool:
     return row.measured > rate + 3 * math.sqrt(rate * (1 - rate) / row.simulations)
 
 
-@pytest.mark.parametrize("n", [9, 10, 11])
-def test_the_dual_interval_stands_for_the_test(n):
-    draws = np.random.default_rng(n).normal(0.7, 1, (40, n))
-    by_interval = [calibration.rejected(d) for d in draws]
-    assert by_interval == [statistics.sign_flip_p(d) <= ALPHA for d in draws]
-    assert len(set(by_interval)) == 2
-
-
 def plain_p(baseline, idea) -> float:
     return statistics.sign_flip_p((idea - baseline)[:, 0])
 

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 import analyze
 from analysis import earlier
@@ -132,6 +134,137 @@ def test_what_is_mended_is_no_longer_raised(tmp_path, case):
     after = severities(rejudged(planted(tmp_path, change)))
     assert before.keys() - after.keys() == gone
     assert after.keys() <= before.keys()
+
+
+def some_validated(bench):
+    bench["idea"]["sweep"][0]["validation_mean"] = 0.3
+
+
+def half_width(bench):
+    """Half of the 95 % interval of the mean, from scipy."""
+    d = np.subtract(bench["idea"]["per_seed"], bench["baseline"]["full"]["per_seed"])
+    low, high = stats.ttest_1samp(d, 0).confidence_interval(0.95)
+    return (high - low) / 2
+
+
+def test_one_validation_score_is_enough_to_have_chosen_by(tmp_path):
+    [audit] = [
+        each
+        for each in rejudged(planted(tmp_path, some_validated)).audits
+        if each.code == "selected_on_test"
+    ]
+    assert "baseline (" in audit.message
+    assert "idea (" not in audit.message
+
+
+@pytest.mark.parametrize(("off", "raised"), [(0.9e-3, True), (1.2e-3, False), (-1.2e-3, False)])
+@pytest.mark.parametrize("alpha", [None, 0.01])
+def test_an_mde_that_is_the_half_width_to_a_thousandth(tmp_path, off, raised, alpha):
+    """Of the 95 % interval, whatever it is judged by."""
+
+    def change(bench):
+        bench["comparison"]["mde"] = half_width(bench) * (1 + off)
+
+    [one] = earlier.rejudge(earlier.read(planted(tmp_path, change)), alpha=alpha)
+    assert ("mde_was_half_width" in severities(one)) == raised
+
+
+@pytest.mark.parametrize(("off", "raised"), [(0.5e-9, True), (2e-9, False)])
+def test_scores_that_chose_have_the_mean_of_reported_ones(tmp_path, off, raised):
+    def change(bench):
+        for arm in (bench["baseline"], bench["idea"]):
+            for entry in arm["sweep"]:
+                entry["mean"] *= 1 + off
+
+    assert ("tuned_on_reported_seeds" in severities(rejudged(planted(tmp_path, change)))) == raised
+
+
+@pytest.mark.parametrize(("off", "void"), [(0.5e-6, False), (2e-6, True)])
+@pytest.mark.parametrize("place", ["mean of baseline", "mean of idea", "delta_mean"])
+def test_how_far_a_number_may_lie_from_its_scores(tmp_path, off, void, place):
+    def change(bench):
+        if place == "delta_mean":
+            d = np.subtract(bench["idea"]["per_seed"], bench["baseline"]["full"]["per_seed"])
+            bench["comparison"]["delta_mean"] = float(d.mean()) * (1 + off)
+        else:
+            arm = bench["baseline"]["full"] if "baseline" in place else bench["idea"]
+            arm["mean"] = float(np.mean(arm["per_seed"])) * (1 + off)
+
+    one = rejudged(planted(tmp_path, change))
+    assert ("report_disagrees" in severities(one)) == void
+    if void:
+        [audit] = [each for each in one.audits if each.code == "report_disagrees"]
+        assert place in audit.message
+
+
+@pytest.mark.parametrize("key", ["p_value", "mde"])
+def test_p_and_mde_of_a_report_of_this_bench_are_checked_too(tmp_path, key):
+    path = own_report(tmp_path, grid())
+    report = json.loads(path.read_text())
+    for each in (report, *report["comparisons"]):
+        each["bench_report"]["comparison"][key] *= 1 + 2e-6
+    path.write_text(json.dumps(report))
+    assert severities(rejudged(path))["report_disagrees"] == "void"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "system"), [(None, "failed"), (3, "invalid")], ids=["idea", "both"]
+)
+def test_a_finding_about_the_idea_needs_a_whole_baseline(tmp_path, baseline, system):
+    def change(bench):
+        bench["idea"]["per_seed"][2] = bench["idea"]["mean"] = None
+        bench["comparison"] = {}
+        if baseline is not None:
+            bench["baseline"]["full"]["per_seed"][baseline] = None
+            bench["baseline"]["full"]["mean"] = None
+
+    one = rejudged(planted(tmp_path, change))
+    assert severities(one)["diverged_run"] == "void"
+    assert (one.verdict, one.system_verdict) == ("invalid", system)
+
+
+@pytest.mark.parametrize(
+    ("signature", "ok"),
+    [
+        ({"confirmed": True, "n_models": 8}, True),
+        ({"confirmed": True, "n_models": 8, "n_confirmed": 8}, True),
+        ({"confirmed": True, "n_models": 8, "n_confirmed": 7}, False),
+        ({"confirmed": True, "n_models": 7}, False),
+        ({"confirmed": True}, False),
+        ({"confirmed": 1, "n_models": 8}, False),
+        ({"confirmed": True, "n_models": "8"}, False),
+        (None, False),
+    ],
+)
+def test_a_signature_counts_in_as_many_models_as_seeds(tmp_path, signature, ok):
+    def change(bench):
+        bench["mechanism_signature"] = signature
+
+    one = rejudged(planted(tmp_path, change))
+    assert one.mechanism_ok is ok
+    assert ("signature_not_recorded" in severities(one)) == (signature is None)
+    few = signature is not None and signature.get("n_models") not in (8,)
+    assert ("signature_of_few_models" in severities(one)) == few
+
+
+def test_whether_the_arms_are_one_is_what_the_report_says_of_its_examples(tmp_path):
+    """Scores of a metric that ties tell less."""
+
+    def report(ulps):
+        return planted(
+            tmp_path, lambda bench: bench["comparison"].update(inert_ulps=ulps), "lag_bias"
+        )
+
+    assert rejudged(report(2.0)).verdict == "inert"
+    assert rejudged(report(5.0)).verdict != "inert"
+    assert rejudged(report(None)).verdict != "inert"
+    assert "inert_ulps" not in rejudged(report(5.0)).then_and_now
+
+    def equal(bench):
+        bench["idea"] |= {key: bench["baseline"]["full"][key] for key in ("per_seed", "mean")}
+        bench["comparison"] = {"inert_ulps": 500.0}
+
+    assert rejudged(planted(tmp_path, equal)).verdict == "equivalent"
 
 
 def tampered_score(bench):

@@ -51,6 +51,66 @@ def test_against_the_noncentral_t(tmp_path):
         assert option.runs == 4 * option.seeds
 
 
+def test_a_family_is_planned_at_its_share_of_the_level(tmp_path):
+    d = [0.01, -0.02, 0.03, 0.0]
+    [plan] = plans(pilot(tmp_path, d), comparisons=4, rules=Rules(alpha=0.04))
+    assert (plan.comparisons, plan.alpha) == (4, 0.04)
+    n, sd = plan.needed.seeds, np.std(d, ddof=1)
+    assert t_power(0.02 / sd, n, 0.01) >= 0.8 > t_power(0.02 / sd, n - 1, 0.01)
+    [mde] = [option.mde for option in plan.options if option.seeds == 16]
+    assert t_power(mde / sd, 16, 0.01) == pytest.approx(0.8, abs=1e-5)
+    assert t_power(plan.needed.mde / sd, n, 0.01) == pytest.approx(0.8, abs=1e-5)
+
+
+def test_the_family_is_that_of_the_rules(tmp_path):
+    records = grid(["baseline", "a", "b"], seeds=range(4))
+    sweep = write_sweep(tmp_path, records + grid(seeds=range(4), track="series"))
+    assert [plan.comparisons for plan in plans(sweep)] == [3, 3, 3]
+    assert [plan.comparisons for plan in plans(sweep, rules=Rules(family="track"))] == [2, 2, 1]
+
+
+DRAWN = "of more than 20 pairs flips are drawn, and p is at least 1e-05"
+NEVER = {  # alpha → seeds needed, or why none are enough, for 9 standard deviations and for 1
+    1e-5: (18, None),
+    5e-6: (19, f"only 19 to 20 seeds can reach level 5e-06 in a family of 1: {DRAWN}"),
+    1e-6: (
+        "no number of seeds can reach level 1e-06 in a family of 1: p is at least 1.91e-06 of "
+        f"20 pairs, and {DRAWN}",
+        "no number of seeds",
+    ),
+}
+
+
+@pytest.mark.parametrize("alpha", NEVER)
+def test_what_no_number_of_seeds_can_show(tmp_path, capsys, alpha):
+    large, small = NEVER[alpha]
+    d = np.array([0.1, -0.2, 0.3, 0.0])
+    sweep = pilot(tmp_path, d)
+    pct = 100 * np.std(d, ddof=1)
+    [plan] = plans(sweep, effect_pct=9 * pct, rules=Rules(alpha=alpha))
+    found = plan.needed if isinstance(plan.needed, str) else plan.needed.seeds
+    assert found == large
+    [plan] = plans(sweep, effect_pct=pct, rules=Rules(alpha=alpha))
+    if small is None:
+        assert plan.needed.seeds > 20
+        assert plan.needed.mde is not None
+    else:
+        assert plan.needed.startswith(small)
+        assert analyze.main(
+            ["--plan", str(sweep), "--effect-pct", str(pct), "--alpha", str(alpha)]
+        ) == 0  # fmt: skip
+        out = " ".join(capsys.readouterr().out.split())
+        assert small in out
+        assert out.count("never") == 5  # 4, 8, 16 and 32 seeds, and the legend
+    shown = [option.seeds for option in plan.options if option.mde is not None]
+    assert shown == ([32] if small is None else [])
+
+
+def test_an_effect_too_small_to_plan_for(tmp_path):
+    [plan] = plans(pilot(tmp_path, [0.01, -0.02, 0.03, 0.0]), effect_pct=1e-5)
+    assert plan.needed == plan.needed_upper == "more than a billion seeds"
+
+
 def test_more_comparisons_need_more_seeds(tmp_path):
     sweep = write_sweep(tmp_path, grid(["baseline", "a", "b", "c"], seeds=range(4)))
     three = plans(sweep)
@@ -84,8 +144,9 @@ def test_the_command(tmp_path, capsys):
     for part in (
         "sequence: idea against baseline",
         f"needs {plan.needed.seeds} seeds, {plan.needed.runs} runs",
-        "too few",
+        "never",
         "power 0.8 at level 0.05/1",
+        "effect 0.02, 2 % of the baseline's mean",
     ):
         assert part in out
     assert not (sweep / "report").exists()

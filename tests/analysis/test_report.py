@@ -17,7 +17,16 @@ from analysis.audits.audit import Audit
 from analysis.record import OPERATORS, Cost
 from analysis.report import build, mean_of, write
 from analysis.verdict import PracticalVerdict, SystemVerdict
-from tests.analysis.builder import analysed, conclusion, diverge, grid, pick, record, write_sweep
+from tests.analysis.builder import (
+    analysed,
+    as_older,
+    conclusion,
+    diverge,
+    grid,
+    pick,
+    record,
+    write_sweep,
+)
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "analysis" / "report.schema.json").read_text())
@@ -32,13 +41,7 @@ QUOTED = [
     for path in sorted((ROOT / "results").glob("*.json"))
     if "comparisons" in json.loads(path.read_text())
 ]
-# the tensor mixer's own keys of mechanism_signature, read by hand off one model then; what is
-# observed today stands under its metric's name, as observed_<metric> and in per_model
-LEFT_OUT = {
-    "factor_largest_singular_values",
-    "predicted_factor_bound",
-    "probe_norm_ratio_after_mixing",
-}
+LEFT_OUT = {"predicted_factor_bound"}  # a constant, no observation
 GONE = object()  # in place of a value: the key is taken out
 
 
@@ -53,13 +56,22 @@ def as_records(report):
         for seed, score in enumerate(scores):
             run = record(arm, seed, test=score, validation=0.5)
             run["hyper"] = config
-            run["signature"]["observed"] = {
-                key.removeprefix("observed_"): value
-                for key, value in bench["mechanism_signature"].items()
-                if key.startswith("observed_")
-            }
+            run["signature"] |= as_observed_today(bench["mechanism_signature"])
             records.append(run)
     return records
+
+
+def as_observed_today(then):
+    """What an earlier report's mechanism_signature observed, in the terms of a record."""
+    if "factor_largest_singular_values" not in then:
+        names = [name for name in then if name.startswith("observed_")]
+        return {"observed": {name.removeprefix("observed_"): then[name] for name in names}}
+    largest = then["factor_largest_singular_values"]
+    ratio = then["probe_norm_ratio_after_mixing"]
+    return {
+        "observed": {"max_singular_value": max(largest), "mixing_norm_ratio": ratio},
+        "blocks": [{"max_singular_value": each, "mixing_norm_ratio": ratio} for each in largest],
+    }
 
 
 def read(path):
@@ -195,6 +207,9 @@ def sound(tmp_path_factory):
         ("bench_report.mechanism_signature.criteria.0.op", "=="),
         ("bench_report.mechanism_signature.observed_bias_max_first_difference", "NaN"),
         ("bench_report.mechanism_signature.per_model.rate_distance_from_start", 0.2),
+        ("bench_report.mechanism_signature.factor_largest_singular_values", 0.2),
+        ("bench_report.mechanism_signature.probe_norm_ratio_after_mixing", [0.2]),
+        ("bench_report.mechanism_signature.blocks.0", {}),
         ("comparisons.0.bench_report.audits.0.severity", "error"),
         ("comparisons.0.bench_report.audits.0.code", "Few seeds"),
     ],
@@ -349,6 +364,9 @@ def test_earlier_reports_come_back(tmp_path, name, p, verdict):
     assert comparison["delta_mean"] == pytest.approx(was["comparison"]["delta_mean"], rel=1e-12)
     for key in ("idea_wins", "n_pairs"):
         assert comparison[key] == was["comparison"][key]
+    signature, then = bench["mechanism_signature"], was["mechanism_signature"]
+    for key in then.keys() - {"prediction", "confirmed", *LEFT_OUT}:
+        assert signature[key] == pytest.approx(then[key], rel=1e-12), key
     # what was called mde is the half-width of the interval; its t quantile had four digits
     assert comparison["ci_half_width"] == pytest.approx(was["comparison"]["mde"], rel=2e-4)
     assert comparison["p_value"] == p
@@ -405,6 +423,11 @@ def test_numbers_by_other_means(tmp_path):
     assert comparison["pairing_rho"] == pytest.approx(np.corrcoef(baseline, idea)[0, 1])
     means = sorted(np.mean(some) for k in range(1, n + 1) for some in combinations(d, k))
     assert comparison["ci_signflip"] == pytest.approx([means[5], means[-6]])  # ⌊0.05·2⁸/2⌋ = 6
+    assert comparison["ci_signflip_family"] == pytest.approx([means[2], means[-3]])  # half of it
+    student = stats.ttest_1samp(d, 0)
+    assert comparison["ci"] == pytest.approx(list(student.confidence_interval(0.95)))
+    for text, ends in (("95 % sign-flip interval [", 6), ("97.5 %, for a family of 2: [", 3)):
+        assert f"{text}{means[ends - 1]:.4g}, {means[-ends]:.4g}]" in report["verdict"]
     # one configuration each: there is no selection to redo
     assert comparison["p_selection_aware"] == comparison["p_value"]
     assert comparison["p_min"] == 2 / 2**7
@@ -422,6 +445,64 @@ def test_numbers_by_other_means(tmp_path):
     assert bench["parameterization"] == (
         "idea (configuration variant-idea), 33280 parameters in its mixers"
     )
+
+
+@pytest.mark.parametrize(("alpha", "k"), [(0.05, 6), (0.1, 12), (0.02, 2)])
+def test_intervals_are_at_the_level_that_is_judged_by(tmp_path, capsys, alpha, k):
+    """k = ⌊α·2⁸/2⌋; p and the interval beside it say the same."""
+    d = np.array([-0.010, -0.020, 0.003, -0.015, -0.002, -0.012, 0.004, -0.008])
+    sweep = write_sweep(tmp_path, paired(np.full(8, 0.5), 0.5 + d), examples=False)
+    report = report_of(sweep, "--alpha", str(alpha))
+    comparison = report["bench_report"]["comparison"]
+    d = np.array(comparison["per_seed_diffs"])
+    means = sorted(np.mean(some) for k in range(1, 9) for some in combinations(d, k))
+    assert comparison["ci_signflip"] == pytest.approx([means[k - 1], means[-k]])
+    assert comparison["ci_signflip_family"] is None
+    low, high = comparison["ci"]
+    student = stats.ttest_1samp(d, 0).confidence_interval(1 - alpha)
+    assert (low, high) == pytest.approx(tuple(student))
+    assert comparison["ci_half_width"] == pytest.approx((high - low) / 2)
+    holds = comparison["ci_signflip"][0] <= 0 <= comparison["ci_signflip"][1]
+    assert holds == (comparison["p_value"] > alpha) == (alpha <= 0.05)
+    shown = f"{100 * (1 - alpha):g} % sign-flip interval [{means[k - 1]:.4g}, {means[-k]:.4g}]"
+    assert shown in report["verdict"]
+    assert shown in " ".join(capsys.readouterr().out.split())
+
+
+def test_five_pairs_show_the_t_interval_by_its_name(tmp_path, capsys):
+    """All five are better: p = .0625, and a t interval without 0, which must not pass for p's."""
+    report = report_of(write_sweep(tmp_path, grid(seeds=range(5))))
+    comparison = report["bench_report"]["comparison"]
+    low, high = comparison["ci"]
+    assert high < 0
+    assert comparison["p_value"] == 2 / 32
+    assert comparison["ci_signflip"] is comparison["ci_signflip_family"] is None
+    shown = f"95 % t interval [{low:.4g}, {high:.4g}] (no sign-flip interval from 5 pairs)"
+    assert shown in report["verdict"]
+    assert shown in " ".join(capsys.readouterr().out.split())
+    assert "no outcome could have been significant. Run at least 6 seeds." in report["verdict"]
+
+
+def test_scores_that_cannot_tell_the_arms_apart(tmp_path):
+    records = paired([0.5] * 8, [0.5] * 8)  # their examples differ
+    report = report_of(write_sweep(tmp_path, records))
+    comparison = report["bench_report"]["comparison"]
+    assert (comparison["verdict"], comparison["p_equivalence"]) == ("equivalent", None)
+    assert (
+        "same on every seed, to the last digit: mse could not tell them apart" in report["verdict"]
+    )
+    assert report["practical_verdict"] == "no_effect"
+
+
+def test_better_without_its_signature_has_not_worked(tmp_path):
+    records = grid()
+    pick(records, "idea", seed=3)[0]["signature"]["observed"]["rate_distance_from_start"] = 0.0
+    report = report_of(write_sweep(tmp_path, records))
+    assert report["system_verdict"] == "partial"
+    assert report["practical_verdict"] == "helps"
+    assert report["worked"] is report["bench_report"]["comparison"]["system_worked"] is False
+    assert report["system_judged"] is True
+    assert report["mechanism_ok"] == 0
 
 
 def test_seeds_that_tune_are_not_reported(tmp_path):
@@ -485,6 +566,12 @@ def test_arms_costs_secondary_scores_and_signature(tmp_path):
     assert bench["idea"]["cost"]["parameters"] == 101832
     assert bench["baseline"]["secondary"]["persistence_mse"] == {"validation": 0.8, "test": 0.9}
     signature = bench["mechanism_signature"]
+    assert signature["at_start"] == {
+        "rate_distance_from_start": 0.0,
+        "bias_max_first_difference": pytest.approx(-0.06),
+    }
+    assert signature["per_model_at_start"]["bias_max_first_difference"] == [-0.06] * 8
+    assert signature["blocks"] == [records[0]["signature"]["blocks"]] * 8
     assert signature["observed_rate_distance_from_start"] == pytest.approx(0.35)
     assert signature["observed_bias_max_first_difference"] is None
     assert signature["per_model"]["rate_distance_from_start"][7] == 0.7
@@ -498,6 +585,29 @@ def test_arms_costs_secondary_scores_and_signature(tmp_path):
     assert entry["mean"] == pytest.approx(np.mean(test))
     assert entry["validation_mean"] == pytest.approx(np.mean(test) + 0.01)
     assert (entry["n"], entry["n_runs"], entry["n_diverged"]) == (8, 8, 0)
+
+
+def test_what_older_records_lack_is_null(tmp_path):
+    records = grid(lrs=[0.003])
+    ideas = pick(records, "idea")
+    for run in ideas:
+        singular = [{"max_singular_value": value} for value in (0.25 + run["seed"], 0.5)]
+        run["signature"] |= {"observed": {"max_singular_value": 0.5}, "blocks": singular}
+        run["signature"]["observed_at_start"] = {"max_singular_value": 0.125}
+    whole = report_of(write_sweep(tmp_path / "whole", records))
+    signature = whole["bench_report"]["mechanism_signature"]
+    assert signature["factor_largest_singular_values"] == [3.75, 0.5]  # seeds 0 … 7 in the mean
+    assert signature["observed_max_factor_singular"] == 0.5
+    assert "probe_norm_ratio_after_mixing" not in signature  # was not observed
+    as_older(ideas[2])
+    ideas[4]["signature"] = None
+    mixed = report_of(write_sweep(tmp_path / "mixed", records))
+    signature = mixed["bench_report"]["mechanism_signature"]
+    assert signature["at_start"] == {"max_singular_value": None}
+    start = [0.125, 0.125, None, 0.125, None, 0.125, 0.125, 0.125]
+    assert signature["per_model_at_start"] == {"max_singular_value": start}
+    assert [each is None for each in signature["blocks"]] == [each is None for each in start]
+    assert signature["factor_largest_singular_values"] is None
 
 
 def test_diverged_pairs_are_null_and_void(tmp_path):
@@ -560,7 +670,7 @@ def test_the_verdict_says_what_weakens_it(tmp_path):
     pick(records, "idea", seed=3, lr=0.006)[0]["signature"]["observed"] = {}
     report = report_of(write_sweep(tmp_path / "doubtful", records))
     assert report["verdict"].endswith(
-        "It is weakened by grid_edge (2), unconfirmed_signature: see the audits."
+        "It is weakened by grid_edge × 2, unconfirmed_signature: see the audits."
     )
     assert "confirmed in 7 of 8 models" in report["verdict"]
     for audit in report["bench_report"]["audits"]:

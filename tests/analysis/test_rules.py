@@ -2,10 +2,20 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import analyze
-from tests.analysis.builder import diverge, grid, pick, record, write_sweep
+from tests.analysis.builder import (
+    analysed,
+    can_tie,
+    diverge,
+    grid,
+    pick,
+    record,
+    write_examples,
+    write_sweep,
+)
 
 
 def run(*arguments):
@@ -77,6 +87,66 @@ def test_metric_decides_by_a_secondary_score(tmp_path):
     assert "rules_changed" in [each["code"] for each in bench["audits"]]
     assert run(sweep, "--metric", "mse") == 0  # the primary one
     assert "rules_changed" not in [e["code"] for e in report(sweep)["bench_report"]["audits"]]
+
+
+def test_metric_is_judged_by_its_own_bounds_and_examples(tmp_path):
+    """Two arms that are one by mae and not by mse; and the other way round."""
+    losses = np.linspace(0.25, 0.75, 10)  # of mean 0.5
+    for judged, other in (("mae", "mse"), ("mse", "mae")):
+        records = grid(lrs=[0.003], test=0.5)
+        for each in records:
+            each["secondary"]["mae"]["test"] = 0.5
+        sweep = write_sweep(tmp_path / judged, records, examples=False)
+        for folder in sweep.glob("0*"):
+            turned = losses[::-1] if "idea" in folder.name else losses
+            write_examples(folder, **{f"test/{judged}": losses, f"test/{other}": turned})
+        assert run(sweep, "--metric", judged) == 0
+        assert comparisons(sweep)[0]["inert_ulps"] == 0
+        assert run(sweep, "--metric", other) == 0
+        assert comparisons(sweep)[0]["inert_ulps"] > 1000
+
+
+def test_examples_of_another_number_are_not_compared_one_by_one(tmp_path):
+    sweep = write_sweep(tmp_path, grid(lrs=[0.003], seeds=range(2), test=0.5), examples=False)
+    for folder in sweep.glob("0*"):
+        count = 3 if folder.name.endswith("idea-1") else 5
+        write_examples(folder, **{"test/mse": np.full(count, 0.5)})
+    [judged] = analysed(sweep)
+    assert judged.effect.inert_ulps == 0  # of that pair, the scores are
+
+
+def test_a_metric_that_can_tie_never_makes_arms_inert(tmp_path):
+    """A solved task: the loss tells the arms apart, or nothing does."""
+    records = grid(lrs=[0.003])
+    for each in records:
+        can_tie(each)
+        each["secondary"]["hits"] = {
+            "validation": 1.0, "test": 1.0, "direction": "max", "bounds": [0, 1], "can_tie": True,
+        }  # fmt: skip
+    sweep = write_sweep(tmp_path / "loss", records)
+    for metric in ("accuracy", "hits", "loss"):
+        assert run(sweep, "--metric", metric) == 0
+        assert comparisons(sweep)[0]["inert_ulps"] > 1000, metric
+        codes = [each["code"] for each in report(sweep)["bench_report"]["audits"]]
+        assert codes.count("saturated") == (0 if metric == "loss" else 2)
+    for path in sweep.glob("*/examples.npz"):
+        path.unlink()
+    assert run(sweep) == 0
+    assert comparisons(sweep)[0]["inert_ulps"] > 1000  # by the mean loss
+    for each in records:
+        del each["secondary"]["loss"]
+    sweep = write_sweep(tmp_path / "none", records, examples=False)
+    assert run(sweep) == 0
+    assert comparisons(sweep)[0]["inert_ulps"] is None
+    for each in pick(records, "baseline"):  # of one arm alone
+        can_tie(each, 1.0, 0.25)
+    [judged] = analysed(write_sweep(tmp_path / "one", records, examples=False))
+    assert judged.effect.inert_ulps is None
+    for each in records:
+        can_tie(each, 1.0, 0.25)
+    sweep = write_sweep(tmp_path / "equal", records, examples=False)
+    assert run(sweep) == 0
+    assert comparisons(sweep)[0]["inert_ulps"] == 0  # also the loss is one
 
 
 def test_a_metric_that_a_diverged_run_lacks(tmp_path):

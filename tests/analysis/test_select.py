@@ -91,6 +91,72 @@ def test_where_a_discarded_candidate_diverged_the_others_still_count(tmp_path):
     assert chosen.best.config["lr"] == 0.006
 
 
+@pytest.mark.parametrize("whole", LRS)
+def test_of_equal_scores_the_configuration_with_the_most_runs_counts(tmp_path, whole):
+    records = [record("idea", seed, lr, validation=0.5) for lr in LRS for seed in range(2)]
+    records.append(record("idea", 2, whole, validation=9.0))  # no candidate is compared on it
+    [arm] = arms_of(tmp_path, records).values()
+    chosen = select(arm, {0, 1, 2}, "min")
+    assert chosen.compared == (0, 1)
+    assert chosen.best.config["lr"] == whole
+
+
+def test_of_wholly_equal_configurations_the_first_counts(tmp_path):
+    records = [record("idea", 0, lr, validation=0.5) for lr in reversed(LRS)]
+    [arm] = arms_of(tmp_path, records).values()
+    for direction in ("min", "max"):
+        assert select(arm, {0}, direction).best.config["lr"] == min(LRS)
+    assert [each.config["lr"] for each in select(arm, {0}, "min").candidates] == sorted(LRS)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_what_diverged_counts_on_shared_seeds_alone(tmp_path, seed):
+    """Seed 2 the other configuration lacks, seed 3 the other arm."""
+    records = [record("idea", each, 0.003, validation=0.1) for each in range(4)]
+    records += [record("idea", each, 0.006, validation=0.2) for each in (0, 1, 3)]
+    diverge(pick(records, "idea", seed=seed)[0])
+    [arm] = arms_of(tmp_path, records).values()
+    chosen = select(arm, {0, 1, 2}, "min")
+    assert (chosen.shared, chosen.compared) == ({0, 1}, (0, 1))
+    assert chosen.best.config["lr"] == 0.003
+    assert [each.diverged for each in chosen.candidates] == [1, 0]  # told of all its runs
+
+
+def test_without_a_seed_to_compare_the_most_runs_and_fewest_failures_count(tmp_path):
+    records = [record("idea", 0, 0.003, validation=0.1), record("idea", 1, 0.006, validation=9.0)]
+    records.append(record("idea", 2, 0.006, validation=9.0))
+    [arm] = arms_of(tmp_path / "none", records).values()
+    chosen = select(arm, {0, 1, 2}, "min")
+    assert (chosen.shared, chosen.compared) == (set(), ())
+    assert chosen.best.config["lr"] == 0.006
+    records = [record("idea", seed, lr) for lr in (0.003, 0.006) for seed in range(3)]
+    for run in pick(records, "idea", lr=0.003) + pick(records, "idea", lr=0.006)[1:]:
+        diverge(run)
+    [arm] = arms_of(tmp_path / "diverged", records).values()
+    assert select(arm, {0, 1, 2}, "min").best.config["lr"] == 0.006
+
+
+def test_scores_stand_in_the_order_of_their_seeds(tmp_path):
+    seeds = (1000, 64, 5, 33)  # as no set of numbers lists them
+    records = [record("idea", seed, validation=seed / 1000, test=seed) for seed in seeds]
+    [arm] = arms_of(tmp_path, records).values()
+    chosen = select(arm, {*seeds}, "min")
+    assert chosen.compared == (5, 33, 64, 1000)
+    assert chosen.best.validation == (0.005, 0.033, 0.064, 1.0)
+    assert chosen.best.test == (5, 33, 64, 1000)
+
+
+def test_arms_by_track_and_variant_and_the_baselines_they_name(tmp_path):
+    records = [record("idea", 0, track="series"), record("idea", 0), record("baseline", 1)]
+    records += [record("idea", 1, baseline=None), record("idea", 2, baseline="other")]
+    arms = arms_of(tmp_path, records)
+    assert [*arms] == [("sequence", "baseline"), ("sequence", "idea"), ("series", "idea")]
+    idea = arms["sequence", "idea"]
+    assert (idea.track, idea.variant, idea.seeds) == ("sequence", "idea", {0, 1, 2})
+    assert idea.baselines == {"baseline", "other"}
+    assert len(idea.runs) == 3
+
+
 def test_direction(tmp_path):
     records = [record("idea", 0, lr, validation=lr) for lr in (0.1, 0.2, 0.3)]
     [arm] = arms_of(tmp_path, records).values()

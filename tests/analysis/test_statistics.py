@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
@@ -35,7 +37,7 @@ def test_golden_numbers(case):
     d, expect = np.array(case["d"]), case["expect"]
     baseline, idea = (np.array(case.get(arm, [np.nan])) for arm in ("baseline", "idea"))
     counts, sd = statistics.count_wins(d, "min"), statistics.spread(d)
-    ci, margin = statistics.t_interval(d), abs(baseline.mean()) * 0.01
+    ci, margin = statistics.t_interval(d, 0.05), abs(baseline.mean()) * 0.01
     mde = statistics.minimal_detectable_effect(d, 0.05)
     paired = len(baseline) == len(idea) == len(d)
     if paired:
@@ -49,7 +51,7 @@ def test_golden_numbers(case):
         "hedges_g": statistics.hedges_g(d),
         "ci": ci and list(ci),
         "ci_half_width": ci and (ci[1] - ci[0]) / 2,
-        "ci_signflip": list(statistics.sign_flip_interval(d) or ()),
+        "ci_signflip": list(statistics.sign_flip_interval(d, 0.05) or ()),
         "mde": mde,
         "mde_rel_pct": mde and 100 * mde / abs(baseline.mean()),
         "idea_wins": counts.wins,
@@ -129,25 +131,89 @@ def test_selection_aware_by_hand():
 
 def test_selection_aware_without_a_choice_is_the_plain_test():
     generator = np.random.default_rng(5)
-    for n in (3, 8, 15):  # exact, exact, drawn
+    for n, exact in ((3, True), (8, True), (14, True), (15, False)):
         baseline, idea = generator.normal(size=(2, n, 1))
         aware = statistics.selection_aware_p(
             statistics.Tuned(baseline, baseline), statistics.Tuned(idea, idea), "min"
         )
-        assert aware == pytest.approx(statistics.sign_flip_p((idea - baseline)[:, 0]), abs=0.01)
+        plain = statistics.sign_flip_p((idea - baseline)[:, 0])
+        assert (aware == plain) == exact
+        assert aware == pytest.approx(plain, abs=4 * np.sqrt(0.25 / 100_000))
 
 
-def test_sign_flip_interval_is_dual_to_the_test():
-    """Just inside its ends a mean is not rejected, just outside it is."""
-    d = np.random.default_rng(2).normal(0.3, 1, 9)
-    low, high = statistics.sign_flip_interval(d)
-    for end, out in ((low, -1e-6), (high, 1e-6)):
-        assert statistics.sign_flip_p(d - end - out) <= 0.05
-        assert statistics.sign_flip_p(d - end + out) > 0.05
-    assert statistics.sign_flip_interval(d[:5]) is None
-    assert statistics.sign_flip_interval(np.arange(6.0)) == (0.0, 5.0)  # k = 1: the extremes
-    assert statistics.sign_flip_interval(np.arange(21.0)) is None
-    assert statistics.sign_flip_interval(np.array([np.nan] * 8)) is None
+def subset_means(d):
+    """Means of all non-empty subsets, sorted: what Hartigan's interval is made of."""
+    sums, sizes = np.zeros(1), np.zeros(1)
+    for each in d:  # subsets without it, then with it
+        sums, sizes = np.append(sums, sums + each), np.append(sizes, sizes + 1)
+    return np.sort(sums[1:] / sizes[1:])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "alpha", "k"), [(6, 0.05, 1), (8, 0.05, 6), (9, 0.05, 12), (9, 0.05 / 3, 4)]
+)
+def test_sign_flip_interval_is_hartigans(pairs, alpha, k):
+    """k = ⌊α·2ⁿ/2⌋ by hand."""
+    d = np.random.default_rng(pairs).normal(0.3, 1, pairs)
+    means = subset_means(d)
+    low, high = statistics.sign_flip_interval(d, alpha)
+    assert (low, high) == (exactly(means[k - 1]), exactly(means[-k]))
+    assert statistics.sign_flip_interval(-d, alpha) == (-high, -low)
+    assert statistics.sign_flip_interval(d[::-1], alpha) == (low, high)
+    assert statistics.sign_flip_interval(4 * d, alpha) == (exactly(4 * low), exactly(4 * high))
+
+
+def test_where_no_mean_can_be_rejected_there_is_no_sign_flip_interval():
+    ends = np.arange(6.0)  # k = 1: the extremes
+    assert statistics.sign_flip_interval(ends, 2 / 64) == (0.0, 5.0)
+    assert statistics.sign_flip_interval(ends, 1.9 / 64) is None
+    assert statistics.sign_flip_interval(ends[:5], 0.05) is None
+    assert statistics.sign_flip_interval(np.full(25, 0.1), 0.99e-5) is None  # drawn: p ≥ 1e-5
+    # of drawn flips none but the first turns no pair, or all: the interval is that of all flips
+    assert statistics.sign_flip_interval(np.full(25, 0.1), 1.01e-5) == (exactly(0.1), exactly(0.1))
+    for nothing in ([np.nan] * 8, [np.inf, *range(8)], []):
+        assert statistics.sign_flip_interval(np.array(nothing), 0.05) is None
+
+
+def assert_dual(d):
+    """The interval holds 0 if and only if p > α; also where p is α, or next to it."""
+    p = statistics.sign_flip_p(d)
+    for alpha in {0.05, 0.05 / 3, min(p, 0.9), np.nextafter(p, 0)}:
+        interval = statistics.sign_flip_interval(d, alpha)
+        inside = interval is None or interval[0] <= 0 <= interval[1]
+        assert inside == (p > alpha), (p, alpha, interval)
+
+
+# tenths: sums that are 0 are so but for rounding; few values, so that ties and zeros come up
+TENTHS = st.integers(1, 12).flatmap(lambda n: st.lists(st.integers(-3, 9), min_size=n, max_size=n))
+
+
+@settings(deadline=None, max_examples=60)
+@given(TENTHS, st.sampled_from([0.1, 1.0, 1e-3]))
+def test_p_and_interval_agree(tenths, unit):
+    assert_dual(np.array(tenths) * unit)
+
+
+@pytest.mark.parametrize(("pairs", "sign"), [(21, 1), (21, -1), (40, -1)])
+def test_drawn_p_and_interval_agree(pairs, sign):
+    """By the same flips: also with zeros and ties, and just inside and outside of every end."""
+    generator = np.random.default_rng(pairs)
+    assert_dual(sign * generator.integers(-3, 6, pairs) / 10)
+    d = sign * generator.normal(0.4, 1, pairs)
+    assert_dual(d)
+    low, high = statistics.sign_flip_interval(d, 0.05)
+    assert statistics.sign_flip_interval(-d[::-1], 0.05) == (-high, -low)
+    for end, out in ((low, -1e-9), (high, 1e-9)):
+        assert statistics.sign_flip_p(d - end - out) <= 0.05 < statistics.sign_flip_p(d - end + out)
+
+
+def test_the_drawn_interval_is_about_that_of_all_flips():
+    d = np.random.default_rng(3).normal(0.4, 1, 21)
+    low, high = statistics.sign_flip_interval(d, 0.05)
+    means = subset_means(d)
+    for end, expected in ((low, 0.025), (high, 0.975)):
+        share = np.searchsorted(means, end) / means.size
+        assert share == pytest.approx(expected, abs=4 * np.sqrt(0.025 / 100_000))
 
 
 def test_probability_of_improvement():
@@ -167,12 +233,16 @@ def test_pairing_correlation():
     a, b = np.random.default_rng(0).normal(size=(2, 8))
     assert statistics.pairing_correlation(a, b) == exactly(np.corrcoef(a, b)[0, 1])
     assert statistics.pairing_correlation(a, np.ones(8)) is None
+    assert statistics.pairing_correlation(np.ones(8), b) is None
     assert statistics.pairing_correlation(a[:2], b[:2]) is None
+    assert statistics.pairing_correlation(a[:3], a[:3] + 1) == exactly(1.0)
 
 
 def test_hedges_g_by_hand():
     d = np.array([1.0, 2.0, 3.0])  # d_z = 2, correction 1 − 3/7
     assert statistics.hedges_g(d) == exactly(2 * 4 / 7)
+    assert statistics.hedges_g(d[:2]) is None
+    assert statistics.standardised_mean(d[:2]) == exactly(1.5 / np.sqrt(0.5))
 
 
 @pytest.mark.parametrize(
@@ -188,6 +258,14 @@ def test_detectable_effect_and_needed_pairs_have_the_power_that_is_said(pairs, a
 
 def test_no_effect_is_detected_in_one_pair():
     assert statistics.detectable_dz(1, 0.05) is None
+    assert t_power(statistics.detectable_dz(2, 0.05), 2, 0.05) == pytest.approx(0.8, abs=1e-6)
+
+
+def test_many_pairs_by_the_normal_approximation():
+    for dz in (1.25e-4, 1e-4):  # 5·10⁸ and 8·10⁸ pairs; a billion is the end
+        expected = ((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) / dz) ** 2
+        assert statistics.pairs_needed(dz, 0.05) == pytest.approx(expected, rel=1e-4)
+    assert statistics.pairs_needed(8e-5, 0.05) is None  # 1.2 billion
 
 
 @pytest.mark.parametrize("size", [1, 2, 20, 300])
@@ -254,16 +332,45 @@ def test_sign_flip_refuses_what_it_cannot_judge(d):
         statistics.sign_flip_p(np.array(d))
 
 
-def test_p_min_is_reached_and_never_undercut():
-    for d in ([1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 5.0, 1.0], [0.0], [2.0]):
-        d = np.array(d)
-        assert statistics.smallest_p(d) == statistics.sign_flip_p(np.abs(d))
+@pytest.mark.parametrize(
+    "d", [[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 5.0, 1.0], [0.0], [2.0], [0.1] * 20, [0.1] * 25]
+)
+def test_p_min_is_reached_and_never_undercut(d):
+    assert statistics.smallest_p(np.array(d)) == statistics.sign_flip_p(np.array(d))
+    assert statistics.smallest_p(-np.array(d)) == statistics.smallest_p(np.array(d))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "differing", "p"),
+    [(1, 1, 1.0), (3, 0, 1.0), (8, 8, 2 / 256), (20, 20, 2 / 2**20), (20, 3, 0.25),
+     (21, 21, 1e-5), (21, 3, 0.25), (25, 17, 2 / 2**17), (25, 18, 1e-5)],
+)  # fmt: skip
+def test_what_the_test_can_show(pairs, differing, p):
+    """2/2^differing of all flips, and 1/(99 999 + 1) at least where these are drawn."""
+    assert statistics.least_p(pairs, differing) == p
+
+
+def test_no_number_of_pairs_shows_what_the_test_cannot():
+    assert statistics.fewest_pairs(1, 2 / 2**20) == 20
+    for comparisons, alpha in ((1, 1.9 / 2**20), (2, 2 / 2**20), (1, 1e-6)):
+        assert statistics.fewest_pairs(comparisons, alpha) is None
+        assert statistics.seeds_needed(1.0, 0.01, comparisons, alpha) is None
+    # 19 pairs show p = 3.8e-6, of more than 20 a sample of the flips does not
+    can = [statistics.can_show(pairs, 1, 5e-6) for pairs in (18, 19, 20, 21, 10**6)]
+    assert can == [False, True, True, False, False]
+    assert statistics.seeds_needed(1.0, 0.01, 1, 5e-6) == 19
+    assert statistics.seeds_needed(1.0, 1.0, 1, 5e-6) is None
+    assert statistics.pairs_needed(1.0, 5e-6) > 20
+    assert statistics.can_show(7, 3, 0.05)
+    assert not statistics.can_show(6, 3, 0.05)
 
 
 def test_interval_and_tost_agree_with_scipy():
     d = np.random.default_rng(1).normal(0.1, 1, 9)
     mean, error = d.mean(), d.std(ddof=1) / 3
-    assert statistics.t_interval(d) == exactly(stats.t.interval(0.95, 8, mean, error))
+    for alpha in (0.05, 0.01):
+        expected = stats.t.interval(1 - alpha, 8, mean, error)
+        assert statistics.t_interval(d, alpha) == exactly(expected)
     one_sided = stats.t.sf((mean + 0.7) / error, 8), stats.t.cdf((mean - 0.7) / error, 8)
     assert statistics.equivalence_p(d, 0.7) == exactly(max(one_sided))
 
@@ -278,7 +385,7 @@ def test_wins_follow_the_direction():
 def test_without_spread_there_is_no_ratio_to_it(d):
     d = np.array(d)
     assert statistics.spread(d) is None
-    assert statistics.t_interval(d) is None
+    assert statistics.t_interval(d, 0.05) is None
     assert statistics.standardised_mean(d) is None
     assert statistics.hedges_g(d) is None
     assert statistics.minimal_detectable_effect(d, 0.05) is None
@@ -301,6 +408,8 @@ def test_ulps():
     assert statistics.ulps_apart([0.0, 2.0], [0.0, 2.0]) == 0.0
     assert statistics.ulps_apart([1.0, 4.0], [1.0, 4.0 + 3 * 2**-21]) == 3.0
     assert statistics.ulps_apart([-2.0], [2.0]) == 4 / 2**-22
+    assert statistics.ulps_apart([1e39], [1e39]) == 0.0  # beyond float32
+    assert statistics.ulps_apart([], []) == 0.0
 
 
 def test_arm_std_is_of_the_population():

@@ -1,13 +1,16 @@
 """Verdicts in their order, over a family, and what follows from them."""
 
 import json
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from analysis.audits.audit import Audit
+from analysis.verdict import Case, Conclusion, conclude
 from tests.analysis.builder import (
+    EVERYTHING,
     analysed,
     conclusion,
     diverge,
@@ -24,6 +27,20 @@ CASES = {name: case for name, case in GOLDEN["cases"].items() if "verdict" in ca
 
 def void(code):
     return Audit(code, "void", "why", "what to do")
+
+
+def case(*audits, family="all", family_size=1, **effect):
+    """One that is underpowered but for the p-values among `effect`, as of `Effect`."""
+    return Case(
+        effect=replace(EVERYTHING, inert_ulps=None, **effect),
+        direction="min",
+        audits=audits,
+        mechanism_ok=True,
+        idea_failed=False,
+        family=family,
+        family_size=family_size,
+        alpha=0.05,
+    )
 
 
 def paired(baseline, idea, **fields):
@@ -65,7 +82,97 @@ def test_the_first_that_applies():
         "underpowered",
     ]
     assert conclusion(inert_ulps=4.0).verdict == "inert"
+    assert (
+        conclusion(
+            p_min=0.025, family_size=2, p_holm=1.0, p_equivalence_holm=None, inert_ulps=5.0
+        ).verdict
+        == "inconclusive"
+    )
     assert conclusion(inert_ulps=None, p_holm=0.05).verdict.startswith("idea better")
+
+
+def test_what_is_corrected_over_the_family_decides():
+    raw = conclusion(inert_ulps=None, p_holm=0.06, p_equivalence_holm=0.06)
+    alike = {field.name: getattr(raw, field.name) for field in fields(raw) if field.init}
+    assert Conclusion(**alike | {"p_value": 0.01, "p_equivalence": 0.01}).verdict == "underpowered"
+    better = alike | {"p_holm": 0.05}
+    assert Conclusion(**better).verdict == "idea better (significant)"
+    assert Conclusion(**better | {"p_equivalence_holm": 0.05}).verdict.endswith("negligible")
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"),
+    [
+        ([0.03, 0.04], ["underpowered", "underpowered"]),  # Holm: .06, .06
+        ([0.02, 0.04], ["equivalent", "equivalent"]),  # .04, .04
+        ([0.03, 0.02], ["equivalent", "equivalent"]),
+        ([0.02, 0.06], ["equivalent", "underpowered"]),
+        ([0.026, None], ["underpowered", "underpowered"]),  # .052, and a place with p = 1
+        ([0.025, None], ["equivalent", "underpowered"]),
+    ],
+)
+def test_equivalence_is_corrected_over_the_family(p, expected):
+    """By hand; a family of two, and another beside it that takes no part."""
+    cases = [case(p_equivalence=each, family="one", family_size=2) for each in p]
+    other = case(p_equivalence=0.05, family="other", family_size=1)
+    found = [Conclusion(**each) for each in conclude([cases[0], other, cases[1]])]
+    assert [found[0].verdict, found[2].verdict] == expected
+    assert found[1].verdict == "equivalent"
+    assert [found[0].p_equivalence, found[2].p_equivalence] == p
+
+
+def test_what_left_no_case_keeps_its_place_in_the_family():
+    [alone] = conclude([case(p_value=0.02, p_equivalence=0.01, family_size=3)])
+    assert (alone["p_holm"], alone["p_equivalence_holm"]) == (0.06, 0.03)
+    [void_case] = conclude([case(void("data_mismatch"), p_value=0.02, p_equivalence=0.01)])
+    assert {void_case[key] for key in void_case if key.startswith("p_")} == {None}
+
+
+ZEROS = {"d": np.zeros(8), "delta_mean": 0.0, "p_holm": 1.0, "p_equivalence_holm": None}
+
+
+def test_scores_that_are_equal_to_the_last_digit():
+    for ulps in (None, 4.1):
+        equal = conclusion(inert_ulps=ulps, **ZEROS)
+        assert equal.verdict == "equivalent"
+        assert (equal.system_verdict, equal.practical_verdict) == ("partial", "no_effect")
+        assert equal.ahead is None
+    assert conclusion(inert_ulps=5.0, **ZEROS | {"d": np.zeros(1)}).verdict == "equivalent"
+    assert conclusion(inert_ulps=4.0, **ZEROS).verdict == "inert"
+    assert conclusion(void("data_mismatch"), inert_ulps=5.0, **ZEROS).verdict == "invalid"
+    for d in ([0.0] * 7 + [1e-9], []):
+        differ = conclusion(inert_ulps=5.0, **ZEROS | {"d": np.array(d)})
+        assert differ.verdict == "underpowered"
+
+
+def test_who_is_ahead():
+    for change, practical, ahead in ((-0.1, "helps", "idea"), (0.1, "hurts", "baseline")):
+        found = conclusion(inert_ulps=None, p_equivalence_holm=None, delta_mean=change)
+        assert (found.practical_verdict, found.ahead) == (practical, ahead)
+        found = conclusion(inert_ulps=None, delta_mean=change)  # negligible, but decided
+        assert (found.practical_verdict, found.ahead) == ("no_effect", ahead)
+    undecided = conclusion(inert_ulps=None, p_equivalence_holm=None, p_holm=0.06)
+    assert (undecided.practical_verdict, undecided.ahead) == ("unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("arm", "beside", "system"),
+    [("idea", None, "failed"), ("baseline", None, "invalid"), ("idea", "other data", "invalid")],
+)
+def test_runs_that_diverged_are_a_finding_about_the_idea_alone(tmp_path, arm, beside, system):
+    records = grid()
+    for run in pick(records, arm, seed=2, lr=None):
+        diverge(run)
+    if beside:
+        pick(records, "idea", seed=3)[0]["hashes"]["data"] = beside
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert (judged.verdict, judged.system_verdict) == ("invalid", system)
+
+
+def test_why_names_what_is_void_alone():
+    others = [Audit("few_seeds", "warning", "few", ""), Audit("grid_edge", "note", "edge", "")]
+    assert conclusion(*others).why is None
+    assert conclusion(void("data_mismatch"), *others, void("missing_run")).why == "why why"
 
 
 def test_warnings_and_notes_void_nothing():
@@ -108,6 +215,7 @@ def test_inert_is_judged_on_per_example_losses_where_both_have_them(tmp_path):
         write_run(tmp_path / str(i), run, losses[::-1] if run["variant"] == "idea" else losses)
     [judged] = analysed(tmp_path)
     assert judged.effect.inert_ulps > 1000
+    assert (judged.verdict, judged.p_equivalence) == ("equivalent", None)
     assert {each.code for each in judged.audits} == {"few_seeds", "unplanned_run"}
     (tmp_path / "0" / "examples.npz").unlink()
     assert analysed(tmp_path)[0].effect.inert_ulps > 1000  # one pair on its scores, others not

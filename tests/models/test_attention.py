@@ -111,10 +111,10 @@ def test_signature_of_a_planted_bias() -> None:
         attention.bias.table[0] = -lags + 0.1 * lags.square()  # falls and is convex up to lag 5
         attention.bias.table[1] = lags - 0.01 * lags.square()  # rises and is concave
     seen = attention.signature(start, torch.randn(B, N, DIM))
-    assert seen["nonmonotone_heads"] == 0.5
-    assert seen["negative_first_differences"] == 0.5
-    assert seen["positive_second_differences"] == 0.5
-    assert seen["attention_max_first_difference"] == pytest.approx(
+    assert seen["nonmonotone_heads"].value == 0.5
+    assert seen["negative_first_differences"].value == 0.5
+    assert seen["positive_second_differences"].value == 0.5
+    assert seen["attention_max_first_difference"].value == pytest.approx(
         attention.bias.table[1].softmax(0).diff().max().item(), rel=1e-5
     )
 

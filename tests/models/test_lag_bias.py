@@ -81,11 +81,11 @@ def test_mixture_signature_of_planted_parameters() -> None:
     with torch.no_grad():
         trained.log_rates += 0.3
         trained.logits[0, 0] = 50.0  # this head uses one component, the other all four
-    seen = trained.shape_signature(start, 32)
-    assert seen["rate_distance_from_start"] == pytest.approx(0.3, rel=1e-5)
-    assert seen["effective_components"] == pytest.approx((1 + 4) / 2, rel=1e-5)
-    assert seen["bias_max_slope"] < 0
-    assert seen["bias_min_curvature"] >= 0
+    seen = trained.shape_signature(start, torch.arange(32))
+    assert seen["rate_distance_from_start"].value == pytest.approx(0.3, rel=1e-5)
+    assert seen["effective_components"].value == pytest.approx((1 + 4) / 2, rel=1e-5)
+    assert seen["bias_max_slope"].value < 0
+    assert seen["bias_min_curvature"].value >= 0
 
 
 def test_curvature_stays_positive_where_finite_differences_fail(mixture: ExpMixture) -> None:

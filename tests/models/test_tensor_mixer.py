@@ -46,8 +46,9 @@ def test_eigenvalues_are_the_sigmoids() -> None:
     torch.testing.assert_close(spectrum, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_basis_is_orthonormal_spans_the_same_and_has_one_sign() -> None:
-    free = torch.randn(9, 4, generator=torch.Generator().manual_seed(1))
+@pytest.mark.parametrize("sign", [1, -1])  # of a column: Householder's R has its, or the other
+def test_basis_is_orthonormal_spans_the_same_and_has_one_sign(sign: int) -> None:
+    free = sign * torch.randn(9, 4, generator=torch.Generator().manual_seed(1))
     u = orthonormal(free)
     torch.testing.assert_close(u.T @ u, torch.eye(4), atol=1e-5, rtol=0)
     r = u.T @ free
@@ -78,11 +79,11 @@ def test_signature_of_planted_parameters() -> None:
     x[:, 0] = 3.0  # half of this example lies in the subspace that is kept
     x[:, 7] = 3.0
     seen = trained.signature(start, x)
-    assert seen["subspace_distance_from_start"] == pytest.approx(0.5, abs=1e-6)
-    assert seen["effective_rank_ratio"] == pytest.approx(1 / 4, abs=1e-6)
-    assert seen["max_singular_value"] == pytest.approx(1.0, abs=1e-6)
-    assert seen["max_orthonormality_error"] < 1e-6
-    assert seen["mixing_norm_ratio"] == pytest.approx(math.sqrt(0.5), abs=1e-6)
+    assert seen["subspace_distance_from_start"].value == pytest.approx(0.5, abs=1e-6)
+    assert seen["effective_rank_ratio"].value == pytest.approx(1 / 4, abs=1e-6)
+    assert seen["max_singular_value"].value == pytest.approx(1.0, abs=1e-6)
+    assert seen["max_orthonormality_error"].value < 1e-6
+    assert seen["mixing_norm_ratio"].value == pytest.approx(math.sqrt(0.5), abs=1e-6)
 
 
 def test_stays_in_float32_and_takes_bfloat16_tokens() -> None:

@@ -68,13 +68,13 @@ def test_criteria_name_metrics_that_are_observed_and_could_fail(variant: Built) 
     config, track, network = variant
     if config.variant.signature is None:
         pytest.skip("this variant predicts nothing")
-    observed = probes.observe(network, network, track)
+    observed = probes.gathered(probes.observe(network, network, track))
     certain = probes.by_construction(network)
     for criterion in config.variant.signature.criteria:
         assert criterion.metric in observed
         assert criterion.metric not in certain
         # before training, not one of the predictions has come true
-        assert not probes.OPERATORS[criterion.op](observed[criterion.metric], criterion.value)
+        assert not probes.holds(criterion, observed[criterion.metric])
 
 
 def test_parameters_that_two_variants_share_start_bitwise_equal(
@@ -91,6 +91,15 @@ def test_parameters_that_two_variants_share_start_bitwise_equal(
         return
     for name in shared:
         assert torch.equal(ours[name], theirs[name]), name
+
+
+def test_what_a_mechanism_shares_with_another_starts_bitwise_equal(
+    composed: Callable[..., DictConfig],
+) -> None:
+    _, _, one, _ = build(validated(composed(*SMALL, "variant=idea")))
+    _, _, other, _ = build(validated(composed(*SMALL, "variant=frozen_mixture")))
+    for name, parameter in mechanism_parameters(one).items():
+        assert torch.equal(parameter, mechanism_parameters(other)[name]), name
 
 
 def test_another_seed_starts_elsewhere(variant: Built, composed: Callable[..., DictConfig]) -> None:

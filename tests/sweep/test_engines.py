@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL
+from tests.conftest import ROOT, small
 from tests.sweep.test_sweep import HYPER, records, timeless, writer_of
 
-RUNS = ("-m", "seed=0,1", *SMALL, "training.epochs=10", "track.train=400")
+RUNS = ("-m", "seed=0,1", *small("training.epochs=10", "track.train=400"))
 started: list[subprocess.Popen[str]] = []
 
 

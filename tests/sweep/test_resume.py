@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL
+from tests.conftest import ROOT, SMALL, small
 
-FOLDERS = ("conf", "models", "tracks", "training", "hydra_plugins")
+FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins")
 ARMS = ("variant=baseline,idea", "seed=0,1", *SMALL)
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -65,7 +65,23 @@ def test_a_finished_sweep_has_nothing_left_to_do(again: Path) -> None:
     done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
     assert done.returncode == 0, done.stderr
     assert "4 of 4 runs are finished and kept" in done.stdout
+    assert "few_seeds: 2 seeds are reported; at level 0.05 in a family of 1" in done.stdout
+    assert "not tuned: every arm has one configuration" in done.stdout
     assert written(again / "sweep") == before
+
+
+def test_another_level_than_the_runs_declared_is_refused_and_nothing_is_touched(
+    again: Path,
+) -> None:
+    [missing] = (again / "sweep").glob("sequence/idea/*/seed=1/result.json")
+    missing.unlink()
+    before = {path: path.read_bytes() for path in (again / "sweep").rglob("*.json")}
+    done = train(again, "-m", *ARMS, "analysis.alpha=0.01", "hydra.sweep.dir=sweep")
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "declared analysis.alpha=0.05, and 0.01 is asked for" in line
+    assert "python analyze.py sweep --alpha 0.01" in line
+    assert {path: path.read_bytes() for path in (again / "sweep").rglob("*.json")} == before
 
 
 def test_what_is_missing_torn_or_stale_is_done_and_nothing_else(again: Path) -> None:
@@ -146,7 +162,7 @@ def test_two_sweeps_of_one_second_get_two_directories(again: Path) -> None:
 
 def test_a_run_that_hangs_costs_itself_alone(again: Path) -> None:
     done = train(
-        *(again, "-m", "seed=0,1", *SMALL, "training.epochs=100000"),
+        *(again, "-m", "seed=0,1", *small("training.epochs=100000")),
         *("hydra.launcher.run_timeout=2", "hydra.sweep.dir=slow"),
     )
     assert done.returncode == 1
@@ -156,7 +172,7 @@ def test_a_run_that_hangs_costs_itself_alone(again: Path) -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_is_quick_and_tells_how_to_go_on(again: Path, sent: signal.Signals) -> None:
-    command = [sys.executable, "train.py", "-m", "seed=0,1", *SMALL, "training.epochs=100000"]
+    command = [sys.executable, "train.py", "-m", "seed=0,1", *small("training.epochs=100000")]
     command.append("hydra.sweep.dir=stopped")
     with subprocess.Popen(command, cwd=again, stderr=subprocess.PIPE, text=True) as process:
         log = again / "stopped"
@@ -174,8 +190,8 @@ def test_an_interrupt_is_quick_and_tells_how_to_go_on(again: Path, sent: signal.
 
 
 def test_code_that_changes_under_way_stops_the_sweep(again: Path) -> None:
-    command = [sys.executable, "train.py", "-m", "variant=baseline,idea", "seed=range(4)", *SMALL]
-    command += ["training.epochs=20", "hydra.launcher.workers=1", "hydra.sweep.dir=edited"]
+    command = [sys.executable, "train.py", "-m", "variant=baseline,idea", "seed=range(4)"]
+    command += [*small("training.epochs=20"), "hydra.launcher.workers=1", "hydra.sweep.dir=edited"]
     with subprocess.Popen(command, cwd=again, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while not written(again / "edited"):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT, SMALL
+from tests.conftest import ROOT, SMALL, small
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 HYPER = "lr=0.0015,gamma=1,mechanism_lr_scale=10"
@@ -43,7 +43,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "conf/variant/mine.yaml").write_text(idea + "mixer: {bias: {components: 3}}\n")
     command = [
         *(sys.executable, "train.py", "--config-dir", str(directory / "conf"), "-m"),
-        *("variant=baseline,mine", "seed=range(2)", f"hydra.sweep.dir={directory / 'out'}", *SMALL),
+        *("variant=baseline,mine", "seed=0-1", f"hydra.sweep.dir={directory / 'out'}", *SMALL),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -157,7 +157,7 @@ def test_a_killed_worker_and_a_raising_run_cost_themselves_alone(tmp_path: Path)
     (folder / "seed=4/history.csv").mkdir(parents=True)  # makes the run raise at its end
     command = [
         *(sys.executable, "train.py", "-m", "seed=range(8)", f"hydra.sweep.dir={tmp_path}"),
-        *(*SMALL, "training.epochs=10", "track.train=400"),
+        *small("training.epochs=10", "track.train=400"),
     ]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         log = folder / "seed=2" / "run.log"
@@ -195,15 +195,28 @@ def writer_of(log: Path) -> int:
     [
         (["-m", "lr=0.1,abc"], "lr must be a valid number, found 'abc'"),
         (["-m", "variant=baseline,nonesuch"], "nonesuch"),
-        (["-m", "variant=tensor_mixer", "+variant.mixer.rnk=3"], "did you mean rank"),
+        (
+            ["-m", "variant=tensor_mixer,baseline", "+variant.mixer.rnk=3"],
+            "error: variant=tensor_mixer: variant.mixer.rnk: TensorMixer takes no rnk; did you",
+        ),
         (["-m", "variant=baseline,tensor_mixer", "track.context=1"], "context is 1"),
-        (["-m", "seed=0,1", "analysis.tuning_seeds=[0,1]"], "leaves none to report on"),
+        (  # composed whole, although the default arm has no components
+            [
+                *("-m", "variant=idea,exp_mixture", "variant.mixer.bias.components=4"),
+                *("baseline=idea", "seed=0,1", "analysis.tuning_seeds=[0,1]"),
+            ],
+            "leaves none to report on",
+        ),
+        (
+            ["-m", "variant=idea,baseline", "variant.mixer.bias.components=4"],
+            "variant=baseline: variant.mixer.bias.components is no key of this configuration",
+        ),
         (["-m", "lr=3e-3,0.003"], "two runs of this sweep would be one"),
         (["-m", "optimizer=adamw,sgd"], "listed under tunable"),
         (["-m", "experiment=lag_bias,tensor_mixer"], "experiment cannot be swept"),
         (["-m", "seed=0,1", "hydra.launcher.workers=-1"], "workers is -1, must be"),
-        (["lrr=1"], "lrr is no key of this configuration"),
-        (["variant=nonesuch"], "Available options in 'variant': baseline"),
+        (["-m", "seed=range(0)"], "seed=range(0) is a sweep over nothing"),
+        (["lrr=1"], "lrr is no key of this configuration; did you mean lr?"),
         (["variant=null"], "Config group override must be a string"),
         (["--config-dir", "{broken}", "variant=broken"], "broken.yaml"),
         (["gamma=0"], "gamma must be greater than 0, found 0"),
@@ -242,7 +255,7 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(shell: Shell, tmp_path
 def test_no_run_outlives_its_sweep(tmp_path: Path, sent: signal.Signals) -> None:
     command = [
         *(sys.executable, "train.py", "-m", "seed=0,1", f"hydra.sweep.dir={tmp_path}"),
-        *(*SMALL, "training.epochs=1000"),
+        *small("training.epochs=1000"),
     ]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         log = tmp_path / f"sequence/baseline/{HYPER}/seed=0/run.log"

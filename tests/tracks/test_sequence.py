@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 
 from tracks.sequence import Sequence, draw
+from tracks.track import Streams
+
+
+def streams(seed: int = 0) -> Streams:
+    """A generator per split, as a run has them."""
+    return lambda split: np.random.default_rng([seed, *split.encode()])
 
 
 def test_noiseless_windows_are_two_sinusoids() -> None:
@@ -28,7 +34,7 @@ def test_noise_is_stationary_with_the_correlation_it_claims() -> None:
 
 
 def test_windows_are_standardised_by_their_context_alone() -> None:
-    track = Sequence(np.random.default_rng(0))
+    track = Sequence(streams())
     inputs = track.test.inputs.double()
     assert inputs.shape == (300, 32, 1)
     assert track.test.targets.shape == (300, 8)
@@ -38,7 +44,7 @@ def test_windows_are_standardised_by_their_context_alone() -> None:
 
 def test_horizon_follows_the_context() -> None:
     """Without noise the recurrence that holds in the context goes on into the horizon."""
-    track = Sequence(np.random.default_rng(0), noise=0.0, periods=(8.0, 16.0))
+    track = Sequence(streams(), noise=0.0, periods=(8.0, 16.0))
     x = np.concatenate([track.test.inputs[:, :, 0], track.test.targets], axis=1).astype(float)
     for window in x[:20]:
         # order 5: four for the sinusoids, one for the mean that standardising took away
@@ -48,9 +54,19 @@ def test_horizon_follows_the_context() -> None:
 
 
 def test_data_depend_on_the_seed_alone() -> None:
-    one, same, other = (Sequence(np.random.default_rng(s)) for s in (0, 0, 1))
+    one, same, other = (Sequence(streams(s)) for s in (0, 0, 1))
     assert one.train.inputs.equal(same.train.inputs)
     assert not one.train.inputs.equal(other.train.inputs)
+
+
+@pytest.mark.parametrize("larger", ["train", "validation", "test"])
+def test_the_size_of_a_split_changes_no_other(larger: str) -> None:
+    sizes = {"train": 20, "validation": 10, "test": 10}
+    track, other = Sequence(streams(), **sizes), Sequence(streams(), **{**sizes, larger: 30})
+    for split in sizes:
+        same = getattr(track, split).inputs.equal(getattr(other, split).inputs)
+        assert same is (split != larger)
+    assert not track.test.inputs.equal(track.validation.inputs)
 
 
 @pytest.mark.parametrize(
@@ -67,4 +83,4 @@ def test_data_depend_on_the_seed_alone() -> None:
 )
 def test_values_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        Sequence(np.random.default_rng(0), **wrong)
+        Sequence(streams(), **wrong)

@@ -12,6 +12,7 @@ from tests.conftest import names
 from training.build import build, build_network, build_track
 from training.config import config_hashes, identity, run_name, validated
 from training.errors import UserError
+from training.record import starts
 
 Compose = Callable[..., DictConfig]
 
@@ -178,3 +179,12 @@ def test_dropout_draws_alike_in_every_arm(composed: Compose) -> None:
         build(validated(composed(f"variant={variant}")))
         draws.append(torch.rand(3).tolist())
     assert draws[0] == draws[1] == draws[2]
+
+
+def test_what_a_variant_says_of_its_start_values(composed: Compose) -> None:
+    assert starts(validated(composed("variant=twin")).variant) == {"initial_stream": "twin"}
+    variant = validated(composed("variant=idea")).variant
+    bias = variant.mixer["bias"] | {"start": "flat"}
+    mixer = variant.mixer | {"start": {"kind": "dct"}, "bias": bias}  # the first is no value
+    said = starts(variant.model_copy(update={"mixer": mixer}))
+    assert said == {"initial_stream": "initialisation", "mixer.bias.start": "flat"}

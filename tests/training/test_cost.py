@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +15,7 @@ from models.network import Network
 from tracks.track import Track
 from training.build import build
 from training.config import validated
-from training.cost import cost, flops_per_example, saved_bytes
+from training.cost import cost, flops_per_example, peak_bytes, saved_bytes
 
 Compose = Callable[..., DictConfig]
 N, D, HORIZON, LAYERS, BATCH = 32, 64, 8, 2, 32
@@ -73,6 +76,40 @@ def test_saved_bytes_of_a_network_that_can_be_counted() -> None:
     assert saved_bytes(network, Toy(), inputs, targets) == 4 * (5 * 6 + 5 * 3)
     many = torch.randn(1000, 6)
     assert saved_bytes(network, Toy(), many[:5], targets) == 4 * (5 * 6 + 5 * 3)
+
+
+def test_saved_bytes_leave_out_parameters_and_buffers() -> None:
+    """Two layers: the pass keeps the second's weight too, which is no cost of the step."""
+
+    class Toy:
+        def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            return (outputs - targets).square().mean(-1)
+
+    class Scaled(torch.nn.Linear):
+        def __init__(self, n: int, out: int) -> None:
+            super().__init__(n, out)
+            self.register_buffer("scale", torch.ones(out))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * self.scale
+
+    network = torch.nn.Sequential(torch.nn.Linear(6, 4), Scaled(4, 3))
+    inputs, targets = torch.randn(5, 6), torch.randn(5, 3)
+    # the input, what is between the layers, the difference; the scale is a buffer
+    assert saved_bytes(network, Toy(), inputs, targets) == 4 * (5 * 6 + 5 * 4 + 5 * 3)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as Linux tells it")
+def test_peak_is_in_bytes() -> None:
+    status = Path("/proc/self/status").read_text()
+    kilobytes = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
+    assert peak_bytes(torch.device("cpu")) == pytest.approx(1024 * kilobytes, rel=0.05)
+
+
+def test_cost_is_of_a_training_batch(composed: Compose) -> None:
+    track, network = built(composed)
+    x, y = track.train.inputs, track.train.targets
+    assert cost(network, track, 24)["saved_bytes"] == saved_bytes(network, track, x[:24], y[:24])
 
 
 def test_saved_bytes_grow_with_the_batch(composed: Compose) -> None:

@@ -124,6 +124,22 @@ def test_a_loss_that_is_not_finite_ends_the_run(composed: Compose) -> None:
     assert history.examples == 32 * history.steps
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_loss_of_any_kind_that_is_not_finite_ends_the_run_before_the_step(
+    composed: Compose, value: float
+) -> None:
+    config = validated(composed(*SMALL))
+    track, network, _, optimizers = build(config)
+    losses = iter([0.0, 0.0, 0.0, value])  # in the fourth step, after an epoch of two
+    plain = track.loss
+    track.loss = lambda outputs, targets: plain(outputs, targets) + next(losses)
+    history = fit(network, track, optimizers, batch_order(config, 64), config)
+    assert history.diverged
+    assert (history.steps, history.examples, len(history.rows)) == (3, 96, 1)
+    assert network.training is False
+    assert all(parameter.isfinite().all() for parameter in network.parameters())
+
+
 def test_a_last_batch_that_is_not_full_is_trained_on(composed: Compose) -> None:
     config = validated(composed(*SMALL, "training.batch_size=48"))
     track, network, _, optimizers = build(config)
@@ -140,3 +156,13 @@ def test_evaluation_covers_every_example_once(composed: Compose) -> None:
     expected = (outputs - track.test.targets).square().mean(1)
     torch.testing.assert_close(scores["mse"], expected, rtol=1e-5, atol=1e-6)
     assert scores["mse"].shape == (600,)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_leaves_the_mode_as_it_was(composed: Compose, training: bool) -> None:
+    track, network, _, _ = build(validated(composed(*SMALL)))
+    modes: list[bool] = []
+    network.train(training).register_forward_pre_hook(lambda m, _: modes.append(m.training))
+    evaluate(network, track, track.test)
+    assert modes == [False]
+    assert {module.training for module in network.modules()} == {training}

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from models.mixer import Mixer
+from models.mixer import Mixer, Observed
 from models.network import Network
 from tests.conftest import SMALL
-from tracks.track import Split, Track
+from tracks.sequence import Sequence
+from tracks.track import Metric, Split, Track
 from training import probes
 from training.build import build
 from training.config import validated
+from training.errors import UserError
 from training.fit import evaluate, mean
 
 Compose = Callable[..., DictConfig]
@@ -39,6 +43,29 @@ class Peeking(Mixer):
         return x + self.share * x.roll(-1, dims=1)
 
 
+def test_a_network_claims_to_be_causal_where_all_its_mixers_do(composed: Compose) -> None:
+    track, network = built(composed)
+    network.blocks[1].mixer.causal = False
+    assert probes.causal(network, track) is None
+
+
+@pytest.mark.parametrize("which", ["validation", "test"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_score_that_is_not_finite_is_a_run_that_diverged(
+    composed: Compose, which: str, value: float
+) -> None:
+    track, network = built(composed)
+    scores = {
+        split: {"mse": torch.ones(4), "mae": torch.ones(4)} for split in ("validation", "test")
+    }
+    done = probes.measure(None, network, network, track, scores["validation"], scores["test"])
+    assert done["status"] == "finished"
+    scores[which]["mse"][2] = value
+    done = probes.measure(None, network, network, track, scores["validation"], scores["test"])
+    assert done["status"] == "diverged"
+    assert {done["probes"][name] for name in ("reach", "ablation", "causal")} == {None}
+
+
 @pytest.mark.parametrize(("share", "expected"), [(0.0, True), (0.01, False), (1.0, False)])
 def test_a_look_at_the_future_is_seen(composed: Compose, share: float, expected: bool) -> None:
     track, network = built(composed)
@@ -60,12 +87,14 @@ def test_reach_is_the_share_of_the_gradient(composed: Compose) -> None:
     track, network = built(composed)
     probed = Split(track.validation.inputs[:32], track.validation.targets[:32])
     track.loss(network(probed.inputs), probed.targets).mean().backward()
-    own = [b.mixer.bias.table.grad for b in network.blocks]
     square = sum(p.grad.square().sum() for p in network.parameters())
-    expected = (sum(g.square().sum() for g in own) / square).sqrt().item()
+    expected = {
+        f"blocks.{i}.mixer.bias.table": (b.mixer.bias.table.grad.norm() / square.sqrt()).item()
+        for i, b in enumerate(network.blocks)
+    }
     network.zero_grad()
     assert probes.reach(network, track) == pytest.approx(expected, rel=1e-4)
-    assert expected > 1e-4
+    assert min(expected.values()) > 1e-4
 
 
 def test_a_mechanism_that_the_loss_does_not_reach_has_reach_zero(composed: Compose) -> None:
@@ -74,10 +103,10 @@ def test_a_mechanism_that_the_loss_does_not_reach_has_reach_zero(composed: Compo
     for block in network.blocks:
         block.mixer.lag.zero_()  # every key at lag 0: a constant per head
     reached = probes.reach(network, track)
-    assert reached is not None
-    assert reached < 1e-6
-    score = mean(evaluate(network, track, track.test)["mse"])
-    assert probes.ablation(network, track, score) == pytest.approx(0, abs=1e-6)
+    assert len(reached) == 2
+    assert max(reached.values()) < 1e-6
+    without = probes.ablation(network, track, evaluate(network, track, track.test))
+    assert without["mse"] == pytest.approx(0, abs=1e-6)
 
 
 def test_ablation_is_the_score_without_the_bias(composed: Compose) -> None:
@@ -85,25 +114,30 @@ def test_ablation_is_the_score_without_the_bias(composed: Compose) -> None:
     with torch.no_grad():
         for block in network.blocks:
             block.mixer.bias.table.normal_(std=3.0)
-    score = mean(evaluate(network, track, track.test)["mse"])
-    seen = probes.ablation(network, track, score)
+    test = evaluate(network, track, track.test)
+    seen = probes.ablation(network, track, test)
     for block in network.blocks:
         nn.init.zeros_(block.mixer.bias.table)
-    assert seen == pytest.approx(mean(evaluate(network, track, track.test)["mse"]) - score)
-    assert abs(seen) > 1e-3
+    for name, scores in evaluate(network, track, track.test).items():
+        assert seen[name] == pytest.approx(mean(scores) - mean(test[name]))
+        assert abs(seen[name]) > 1e-3
+    assert set(seen) == {"mse", "mae"}
 
 
 def test_without_a_mechanism_there_is_nothing_to_probe(composed: Compose) -> None:
     track, network = built(composed, "dense_attention")
-    assert probes.reach(network, track) is None
-    assert probes.ablation(network, track, 0.0) is None
+    assert probes.reach(network, track) == {}
+    assert probes.ablation(network, track, evaluate(network, track, track.test)) == {}
     assert probes.causal(network, track) is None
 
 
 def test_a_frozen_mechanism_has_no_reach_but_an_ablation(composed: Compose) -> None:
     track, network = built(composed, "frozen_mixture")
-    assert probes.reach(network, track) is None
-    assert probes.ablation(network, track, 0.0) is not None
+    assert probes.reach(network, track) == {}
+    assert set(probes.ablation(network, track, evaluate(network, track, track.test))) == {
+        "mse",
+        "mae",
+    }
 
 
 def test_overlap_counts_planted_examples(composed: Compose) -> None:
@@ -119,16 +153,35 @@ def test_overlap_counts_planted_examples(composed: Compose) -> None:
 
 def test_metrics_over_blocks(composed: Compose) -> None:
     track, network = built(composed, "idea")
-    seen = probes.observe(network, network, track)
-    blocks = [b.mixer.bias.shape_signature(b.mixer.bias, 32) for b in network.blocks]
-    assert seen["bias_max_slope"] == max(b["bias_max_slope"] for b in blocks)
-    assert seen["bias_min_curvature"] == min(b["bias_min_curvature"] for b in blocks)
-    assert seen["effective_components"] == pytest.approx(
-        sum(b["effective_components"] for b in blocks) / 2
-    )
+    with torch.no_grad():
+        network.blocks[1].mixer.bias.log_rates += 0.5  # else the blocks are alike
+        network.blocks[1].mixer.bias.logits[:, 0] += 1.0
+    seen = probes.gathered(probes.observe(network, network, track))
+    blocks = [b.mixer.bias.shape_signature(b.mixer.bias, torch.arange(32)) for b in network.blocks]
+    for metric, gather in [
+        ("bias_max_slope", max),
+        ("bias_min_curvature", min),
+        ("effective_components", lambda values: sum(values) / 2),
+    ]:
+        values = [block[metric].value for block in blocks]
+        assert values[0] != values[1]
+        assert seen[metric] == pytest.approx(gather(values))
 
 
-def test_confirmed_only_where_every_criterion_holds(composed: Compose) -> None:
+def test_how_blocks_are_gathered_is_said_not_read_from_the_name() -> None:
+    blocks = [
+        {"max_in_name": Observed(v), "plain": Observed(v, over="max"), "min_x": Observed(v, "min")}
+        for v in (1.0, 5.0)
+    ]
+    assert probes.gathered(blocks) == {"max_in_name": 3.0, "plain": 5.0, "min_x": 1.0}
+    assert probes.gathered([]) == {}
+
+
+def block(**values: float) -> list[dict[str, Observed]]:
+    return [{name: Observed(value) for name, value in values.items()}]
+
+
+def test_confirmed_only_where_every_criterion_holds_and_none_did_before(composed: Compose) -> None:
     config = validated(composed(*SMALL, "variant=idea"))
     _, network, _, _ = build(config)
     predicted = config.variant.signature
@@ -139,12 +192,117 @@ def test_confirmed_only_where_every_criterion_holds(composed: Compose) -> None:
         "attention_rise_over_start": 0.02,
     }
     bad = {**dict.fromkeys(good, 0.0), "effective_components": 8.0}
-    said = probes.signature(predicted, network, good)
-    assert said is not None
-    assert said["confirmed"] is True
+
+    def said(observed: dict[str, float], before: dict[str, float]) -> dict:
+        found = probes.signature(predicted, network, block(**observed), block(**before))
+        assert found is not None
+        assert found["observed_at_start"] == before
+        assert found["blocks"] == [observed]
+        return found
+
+    assert said(good, bad)["confirmed"] is True
     for metric in good:
-        said = probes.signature(predicted, network, good | {metric: bad[metric]})
-        assert said is not None
-        assert said["confirmed"] is False
-    assert probes.signature(predicted, network, {})["confirmed"] is False  # a diverged run
-    assert probes.signature(None, network, good) is None
+        assert said(good | {metric: bad[metric]}, bad)["confirmed"] is False
+        assert said(good, bad | {metric: good[metric]})["confirmed"] is False
+    diverged = probes.signature(predicted, network, [], block(**bad))
+    assert diverged is not None
+    assert (diverged["observed"], diverged["blocks"]) == ({}, [])
+    assert diverged["confirmed"] is False
+    assert probes.signature(None, network, block(**good), block(**bad)) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "refused"),
+    [("<", 7.5, True), ("<=", 3.0, True), ("<", 3.0, False), (">", 1.0, False), (">=", 1.0, True)],
+)
+def test_what_the_settings_make_certain_is_no_prediction(
+    composed: Compose, op: str, value: float, refused: bool
+) -> None:
+    """Three components are never more than 3, nor fewer than 1."""
+    criterion = f"{{metric: effective_components, op: '{op}', value: {value}}}"
+    config = validated(
+        composed(
+            *SMALL,
+            "variant=idea",
+            "variant.mixer.bias.components=3",
+            f"variant.signature.criteria=[{criterion}]",
+        )
+    )
+    if not refused:
+        build(config)
+        return
+    with pytest.raises(UserError, match="lies between 1 and 3 with these settings"):
+        build(config)
+
+
+class LooksAheadWhileItTrains(Peeking):
+    """As `is_causal=not self.training` does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if self.training else x
+
+
+class Dropping(Peeking):
+    """Causal, and random while it trains."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(x, 0.3, self.training)
+
+
+@pytest.mark.parametrize(
+    ("mixer", "expected"), [(LooksAheadWhileItTrains, False), (Dropping, True)]
+)
+def test_a_look_at_the_future_in_training_alone_is_seen(
+    composed: Compose, mixer: type[Peeking], expected: bool
+) -> None:
+    track, network = built(composed)
+    network.eval()
+    network.blocks[1].mixer = mixer(1.0)
+    state = torch.random.get_rng_state()
+    assert probes.causal(network, track) is expected
+    assert not network.training
+    assert torch.random.get_rng_state().equal(state)
+
+
+class Rising(Sequence):
+    """Says of every value of the horizon whether it lies above the context's mean."""
+
+    metric = "accuracy"
+    metrics: ClassVar = {"accuracy": Metric("max", bounds=(0.0, 1.0), can_tie=True)}
+
+    def scores(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return {"accuracy": ((outputs[:, -1] > 0) == (targets > 0)).float().mean(-1)}
+
+
+def test_beside_a_metric_that_can_tie_stands_the_loss(composed: Compose) -> None:
+    _, network = built(composed)
+    track = Rising(lambda split: np.random.default_rng(len(split)), train=4, validation=8, test=9)
+    with torch.no_grad():
+        for each in network.blocks:
+            each.mixer.bias.table.normal_(std=0.01)  # too little to turn a sign
+    validation = evaluate(network, track, track.validation)
+    test = evaluate(network, track, track.test)
+    measured = probes.measure(None, network, network, track, validation, test)
+    assert measured["secondary"] == {
+        "loss": {
+            "validation": pytest.approx(validation["loss"].mean().item()),
+            "test": pytest.approx(test["loss"].mean().item()),
+            "direction": "min",
+            "bounds": (None, None),
+            "can_tie": False,
+        }
+    }
+    errors = (network(track.test.inputs)[:, -1] - track.test.targets).square().mean(-1)
+    torch.testing.assert_close(test["loss"], errors.detach())
+    assert measured["scores"]["test"] == pytest.approx(test["accuracy"].mean().item())
+    assert measured["probes"]["ablation"] == 0  # the accuracy ties
+    assert 0 < abs(measured["probes"]["loss_ablation"]) < 1e-2
+
+
+def test_a_metric_that_cannot_tie_needs_no_loss_beside_it(composed: Compose) -> None:
+    track, network = built(composed)
+    scores = evaluate(network, track, track.test)
+    measured = probes.measure(None, network, network, track, scores, scores)
+    assert set(measured["secondary"]) == {"mae"}
+    assert measured["probes"]["loss_ablation"] is None
+    assert measured["probes"]["ablation"] is not None

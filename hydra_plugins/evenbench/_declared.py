@@ -1,0 +1,64 @@
+"""A sweep that is resumed is judged as its finished runs declared before they were trained."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from training.config import Config
+from training.errors import UserError
+
+OPTIONS = {  # key → the option of analyze.py that judges by something else
+    "baseline": "--baseline",
+    "analysis.alpha": "--alpha",
+    "analysis.margin_pct": "--margin-pct",
+    "analysis.family": "--family",
+    "analysis.tuning_seeds": "--tuning-seeds",
+}
+
+
+def refuse_other_rules(kept: Iterable[Mapping[str, Any]], config: Config, directory: Path) -> None:
+    """Raise a UserError where a record that is kept declares other rules than are asked for now.
+
+    A record that was taken from another sweep keeps what it declared there, and names this one's
+    baseline. What a record does not hold, it does not declare.
+    """
+    asked = _declared({"baseline": config.baseline, "analysis": config.analysis.model_dump()})
+    for record in kept:
+        declared = _declared(record)
+        looked_at = ["baseline"] if "taken_from" in record else list(OPTIONS)
+        other = [key for key in looked_at if key in declared and declared[key] != asked[key]]
+        if other:
+            changes = ", ".join(f"{key}={_text(declared[key])}" for key in other)
+            now = ", ".join(_text(asked[key]) for key in other)
+            # an arm must be named, and of no tuning seeds there is nothing to say
+            options = [
+                each for key in other if asked[key] for each in (OPTIONS[key], _bare(asked[key]))
+            ]
+            judge = shlex.join(["python", "analyze.py", str(directory), *options])
+            raise UserError(
+                f"the finished runs in {directory} declared {changes}, and {now} is asked for: "
+                f"resume with what was declared, and judge by something else with `{judge}` (an "
+                f"audit will tell), or choose another hydra.sweep.dir"
+            )
+
+
+def _declared(record: Mapping[str, Any]) -> dict[str, Any]:
+    found = {f"analysis.{key}": value for key, value in (record.get("analysis") or {}).items()}
+    if "baseline" in record:
+        found["baseline"] = record["baseline"]
+    if "analysis.tuning_seeds" in found:
+        found["analysis.tuning_seeds"] = sorted(found["analysis.tuning_seeds"])
+    return found
+
+
+def _text(value: Any) -> str:
+    """As it is typed: `null`, `[0,1]`, `0.05`."""
+    return "null" if value is None else str(value).replace(" ", "")
+
+
+def _bare(value: Any) -> str:
+    """As analyze.py takes it: `0,1`."""
+    return _text(value).strip("[]")

@@ -1,0 +1,122 @@
+"""How parameters start: by name, whatever constructors draw and in whatever order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+
+from models.mixer import Mechanism
+from models.network import initialise
+
+
+class Gate(Mechanism):
+    """A mechanism with layers of its own, of which it draws one parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Linear(50, 40)
+        self.closed = nn.Linear(4, 4)
+        nn.init.zeros_(self.closed.weight)  # without chance: given
+        nn.init.constant_(self.closed.bias, -3.0)
+        self.norm = nn.LayerNorm(4)
+        self.own = nn.Parameter(torch.empty(2, 3))
+
+    def neutral(self) -> nn.Module:
+        return nn.Identity()
+
+    def draw(self, name: str, generator: Generator) -> Tensor | None:
+        return torch.randn(2, 3, generator=generator) if name == "own" else None
+
+
+class Undrawn(Gate):
+    """Forgets to draw its own parameter."""
+
+    def draw(self, name: str, generator: Generator) -> Tensor | None:
+        return None
+
+
+class Chance(Undrawn):
+    """Starts from numbers of torch's global stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        nn.init.normal_(self.own)
+
+
+class Around(Gate):
+    """A mechanism around another, which draws all that the inner one does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Gate()
+
+    def draw(self, name: str, generator: Generator) -> Tensor | None:
+        return torch.full((2, 3), 7.0) if name.endswith("own") else None
+
+
+class Convolution(nn.Module):
+    """Outside any mechanism, and of no layer that has a rule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel = nn.Conv1d(2, 2, 3)
+
+
+def stream(name: str, seed: int = 0) -> Generator:
+    return torch.Generator().manual_seed(sum(name.encode()) + 1000 * seed)
+
+
+def started(make: Callable[[], nn.Module], before: int = 0) -> dict[str, Tensor]:
+    """The start values in a network that holds the module, after other draws were made."""
+    torch.manual_seed(before)
+    torch.set_deterministic_debug_mode("error")
+    try:
+        network, again = nn.ModuleDict({"gate": make()}), nn.ModuleDict({"gate": make()})
+    finally:
+        torch.set_deterministic_debug_mode("default")
+    initialise(network, again, stream)
+    return dict(network.named_parameters())
+
+
+def test_layers_inside_a_mechanism_are_drawn_by_name() -> None:
+    start = started(Gate)
+    expected = torch.randn(40, 50, generator=stream("gate.weight.weight")) / math.sqrt(50)
+    assert start["gate.weight.weight"].equal(expected)
+    assert start["gate.weight.bias"].tolist() == [0.0] * 40
+    for name, value in started(Gate, before=1).items():  # whatever the constructors drew
+        assert value.equal(start[name]), name
+
+
+def test_what_the_mechanism_draws_comes_from_the_parameters_own_stream() -> None:
+    start = started(Gate)
+    assert start["gate.own"].equal(torch.randn(2, 3, generator=stream("gate.own")))
+
+
+def test_what_a_constructor_sets_without_chance_is_given() -> None:
+    start = started(Gate)
+    assert start["gate.closed.weight"].abs().max() == 0
+    assert start["gate.closed.bias"].tolist() == [-3.0] * 4
+    assert start["gate.norm.weight"].tolist() == [1.0] * 4
+
+
+def test_the_innermost_mechanism_draws() -> None:
+    start = started(Around)
+    assert start["gate.inner.own"].equal(torch.randn(2, 3, generator=stream("gate.inner.own")))
+    assert start["gate.own"].tolist() == [[7.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Undrawn, "gate.own of Undrawn"),
+        (Chance, "gate.own of Chance"),
+        (Convolution, "gate.kernel.weight of Conv1d"),
+    ],
+)
+def test_a_random_start_without_a_rule_is_refused(make: type[nn.Module], name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} starts at random, and no rule says how: .*draw"):
+        started(make)

@@ -1,0 +1,65 @@
+"""What a sweep declared before its first run cannot be declared otherwise afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig
+
+from analysis.arguments import parse
+from hydra_plugins.evenbench._declared import refuse_other_rules
+from training.config import validated
+from training.errors import UserError
+
+DECLARED: dict[str, Any] = {"alpha": 0.05, "margin_pct": 1.0, "family": "all", "tuning_seeds": []}
+
+
+def record(baseline: str | None = "baseline", **analysis: Any) -> dict[str, Any]:
+    return {"baseline": baseline, "analysis": DECLARED | analysis}
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept", "told"),
+    [
+        ("analysis.alpha=0.01", record(), ["analysis.alpha=0.05", "0.01 is", "--alpha 0.01"]),
+        ("analysis.margin_pct=2", record(), ["analysis.margin_pct=1.0", "--margin-pct 2"]),
+        ("analysis.family=track", record(), ["analysis.family=all", "--family track"]),
+        ("analysis.tuning_seeds=[1,0]", record(), ["tuning_seeds=[]", "--tuning-seeds 0,1"]),
+        ("analysis.tuning_seeds=[]", record(tuning_seeds=[0]), ["tuning_seeds=[0], and [] is"]),
+        ("baseline=idea", record(), ["baseline=baseline", "--baseline idea"]),
+        ("baseline=null", record(), ["baseline=baseline, and null is"]),
+        ("baseline=idea", record() | {"taken_from": "x"}, ["--baseline idea"]),
+    ],
+)
+def test_other_rules_than_the_finished_runs_declared_are_refused(
+    composed: Callable[..., DictConfig], asked: str, kept: dict[str, Any], told: list[str]
+) -> None:
+    config = validated(composed(asked))
+    with pytest.raises(UserError) as error:
+        refuse_other_rules([kept], config, Path("a sweep"))
+    said = str(error.value)
+    assert "\n" not in said
+    assert all(part in said for part in told)
+    command = said.partition("`python analyze.py ")[2].partition("`")[0]
+    assert command.startswith("'a sweep'")
+    parse(["sweep", *command.removeprefix("'a sweep'").split()])  # which takes these options
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ("seed=1", [record()]),
+        ("analysis.alpha=0.01", []),  # nothing is finished yet
+        ("analysis.alpha=0.01", [record(alpha=0.01)]),
+        ("analysis.tuning_seeds=[1,0]", [record(tuning_seeds=[0, 1])]),
+        ("analysis.alpha=0.01", [record() | {"taken_from": "x"}]),  # declared elsewhere
+        ("analysis.alpha=0.01", [{}]),  # not recorded
+    ],
+)
+def test_the_same_rules_and_runs_that_declared_nothing_here_are_kept(
+    composed: Callable[..., DictConfig], asked: str, kept: list[dict[str, Any]]
+) -> None:
+    refuse_other_rules(kept, validated(composed(asked)), Path("sweep"))

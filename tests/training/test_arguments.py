@@ -1,0 +1,155 @@
+"""What is typed, and what of it Hydra is given: or the line that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+
+from hydra_plugins.evenbench.sweeper import PlannedSweeper
+from tests.conftest import names
+from training.arguments import meant, understood
+from training.errors import UserError, readable
+
+EIGHT = "seed=0,1,2,3,4,5,6,7"
+FROM_BASH = [f"seed={seed}" for seed in range(8)]  # seed={0..7}
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        (["-m", "seed=0-7"], ["-m", EIGHT]),
+        (["-m", "seed=0-3,8"], ["-m", "seed=0,1,2,3,8"]),
+        (["-m", "seed=3-3"], ["-m", "seed=3"]),
+        (["seed=3-3", "lr=0.1"], ["seed=3", "lr=0.1"]),
+        (["-m", "seed=range(8)"], ["-m", "seed=range(8)"]),  # as it always was
+        (["-m", "seed=shuffle(range(8))"], ["-m", "seed=shuffle(range(8))"]),
+        (["-m", "lr=1,2", *FROM_BASH, "gamma=3"], ["-m", "lr=1,2", EIGHT, "gamma=3"]),
+        (["-m", "seed=0,1", "seed=2,3"], ["-m", "seed=0,1,2,3"]),
+        (["-m", "seed=0-2", "lr=1", "seed=range(1,4)"], ["-m", "seed=0,1,2,3", "lr=1"]),
+        (["seed=4", "seed=4"], ["seed=4"]),
+        (["seed=1", "variant=mine/idea", "lr=2"], ["seed=1", "variant=mine/idea", "lr=2"]),
+        (["variant=idea", "-m", "seed=1"], ["-m", "variant=idea", "seed=1"]),
+        (["experiment=aa", "lr=1,2"], ["-m", "experiment=aa", "lr=1,2"]),
+        (["--cfg", "job", "experiment=aa"], ["--cfg", "job", "experiment=aa"]),
+        (["hydra.mode=RUN", "experiment=aa"], ["hydra.mode=RUN", "experiment=aa"]),
+        (["hydra.mode=MULTIRUN", "seed=0-1"], ["hydra.mode=MULTIRUN", "seed=0,1"]),
+        (["experiment=null"], ["experiment=null"]),
+        (["-m", "variant=glob(*)"], ["-m", "variant=glob(*)"]),
+        (["-m", "~variant.signature", "+variant.signature=null"], None),
+        (["-m", "track.noise=1,2"], ["-m", "track.noise=1,2"]),
+        (["variant.frozen=true"], ["variant.frozen=true"]),
+        (["-m", "hydra.launcher.workers=2"], ["-m", "hydra.launcher.workers=2"]),
+        (["--help", "lr=1", "lr=2"], ["--help", "lr=1", "lr=2"]),
+        (["-sc", "query=bash"], ["-sc", "query=bash"]),
+    ],
+)
+def test_what_is_typed_is_done_as_meant(typed: list[str], given: list[str] | None) -> None:
+    found = meant(typed)
+    assert given is None or found == given
+    assert meant(found) == found  # a command that was printed can be given again
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("seed=0-7", "seed=0-7 is a sweep, which wants -m: python train.py -m seed=0-7 …"),
+        ("seed=0 seed=1", "seed=0 seed=1 is a sweep, which wants -m"),
+        ("lr=0.1,0.2", r"lr=0.1,0.2 is a sweep, which wants -m.*\(a list is lr=\[a,b\]\)"),
+        ("--cfg job seed=0-7", "seed=0-7: --cfg shows one run; give seed one value"),
+        ("-m seed=7-0", "seed=7-0: a range must rise, as seed=0-7"),
+        ("-m seed=0-10000", "seed=0-10000 sweeps over more than 10000 values"),
+        ("-m seed=0-9999 seed=10000", "seed=0-9999 seed=10000 sweeps over more than 10000"),
+        ("-m seed=range(1000000000)", "sweeps over more than 10000 values"),
+        ("-m lr=range(0,1,0.00001)", "sweeps over more than 10000 values"),
+        ("-m seed=range(0)", r"seed=range\(0\) is a sweep over nothing"),
+        ("-m seed=0 seed=range(0)", r"seed=range\(0\) is a sweep over nothing"),
+        ("-m lr=range(1.0,0.5)", "is a sweep over nothing"),
+        ("-m seed=range(0,8,0)", r"seed=range\(0,8,0\): range\(\) arg 3 must not be zero"),
+        ("-m lr=0.1 lr=0.2", "lr=0.1 lr=0.2: lr is given twice.*sweep over both: lr=0.1,0.2"),
+        ("-m variant=idea seed=0 variant=twin", "variant is given twice.*variant=idea,twin"),
+        ("-m track.noise=1 ++track.noise=2", "track.noise is given twice"),
+        ("hydra.sweep.dir=a hydra.sweep.dir=b", "hydra.sweep.dir is given twice; say it once$"),
+        (
+            "-m variant=baseline,../../conf/variant/idea",
+            "variant=../../conf/variant/idea: must be the name of a YAML in conf/variant, .*"
+            "did you mean idea.*known: baseline",
+        ),
+        ("variant=../variant/idea", "variant=../variant/idea: must be the name"),
+        ("variant=./idea", "variant=./idea: must be the name"),
+        ("variant=mine/../idea", "must be the name"),
+        ("track=/tmp/series", "track=/tmp/series: must be the name of a YAML in conf/track"),
+        ("variant=idea.yaml", "variant=idea.yaml: must be the name.* did you mean idea"),
+        ("hydra/launcher=./ray", "must be the name of a YAML in conf/hydra/launcher"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(typed: str, says: str) -> None:
+    with pytest.raises(UserError, match=says) as error:
+        meant(typed.split())
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("4", "null", "true", "1e-3", "'1'", "'null'", "'a b'", '"x: y"', "'a,b'", "a\\=b", ""),
+        *("[1,2]", "[]", "{a:1,b:[2,'3']}", "${lr}", "int(3)", "str(1)", "'it\\'s'", "'a\\\\'"),
+    ],
+)
+@pytest.mark.parametrize("key", ["variant.mixer.rank", "+variant.mixer.rank", "++model.dim"])
+def test_a_key_below_a_group_is_left_to_each_run_as_it_was_typed(key: str, value: str) -> None:
+    typed = f"{key}={value}"
+    _, given = meant(["-m", typed])
+    [override] = OverridesParser.create().parse_overrides([given])
+    assert override.is_sweep_override()  # which Hydra leaves out of what all runs share
+    assert override.get_key_element() == key
+    [again] = understood([given])
+    assert again.input_line == typed
+    assert meant([typed]) == [typed]  # a single run is composed with its own arm
+
+
+def sweeper(**params: str) -> PlannedSweeper:
+    made = PlannedSweeper(params)
+    made.hydra_context = SimpleNamespace(config_loader=None)  # type: ignore[assignment]
+    return made
+
+
+def test_an_experiment_says_its_seeds_in_the_same_words() -> None:
+    assert sweeper(seed="0-3,8", lr="1,2")._parse_config() == ["seed=0,1,2,3,8", "lr=1,2"]
+    for wrong in ({"seed": "3-0"}, {"seed": "range(0)"}, {"variant": "baseline,../x"}):
+        with pytest.raises(UserError, match=r"must|nothing"):
+            sweeper(**wrong)._parse_config()
+    for name in names("experiment"):
+        params = OmegaConf.load(f"conf/experiment/{name}.yaml").hydra.sweeper.params
+        assert EIGHT in sweeper(**params)._parse_config()
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("variant=ideal", "variant=ideal: no such variant; did you mean idea? known: baseline, "),
+        ("experiment=lagbias", "experiment=lagbias: no such experiment; did you mean lag_bias?"),
+        ("hydra/launcher=slurm", "hydra/launcher=slurm: no such hydra/launcher; "),
+        ("trainig.epochs=3", "(trainig is none); did you mean training? known: analysis, "),
+        (
+            "training.epoch=3",
+            "training.epoch is no key of this configuration; did you mean epochs?",
+        ),
+        ("variant.mixer.bais.length=3", "(variant.mixer.bais is none); did you mean bias? known: "),
+        ("lr.x=3", "lr.x is no key of this configuration: lr has no keys"),
+        ("variat=idea", "variat is no key of this configuration; did you mean variant?"),
+    ],
+)
+def test_a_mistyped_name_is_told_with_what_is_close(
+    composed: Callable[..., DictConfig], override: str, says: str
+) -> None:
+    with pytest.raises(HydraException) as error:
+        composed(override)
+    told = readable(error.value)
+    assert says in told
+    assert "hydra," not in told
+    assert "\n" not in told
