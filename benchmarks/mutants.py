@@ -30,7 +30,8 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.mutate import Mutant, mutants
@@ -191,16 +192,54 @@ def finish() -> tuple[int, str]:
     return pid, "killed" if os.WEXITSTATUS(status) else "survived"
 
 
-def unmutated(tree: Path, wanted: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], float]:
+@dataclass(frozen=True)
+class Job:
+    """Tests to be run, with one fault or none."""
+
+    tests: tuple[str, ...]
+    limit: float  # seconds
+    key: str = ""
+    mutant: Mutant | None = None
+
+
+def tried(
+    jobs: Iterable[Job], root: Path, trees: list[Path]
+) -> Iterator[tuple[Job, str, float, Path]]:
+    """Run jobs, as many at once as there are copies: each with its outcome, seconds and log."""
+    queue, free = list(jobs), list(trees)
+    busy: dict[int, tuple[Path, Job, float]] = {}  # by process, with when it began
+    try:
+        while queue or busy:
+            if queue and free:
+                tree, job = free.pop(), queue.pop(0)
+                if job.mutant:
+                    (tree / job.mutant.file).write_text(job.mutant.source)
+                busy[start(tree, job.tests, job.limit)] = tree, job, time.monotonic()
+                continue
+            pid, outcome = finish()
+            tree, job, began = busy.pop(pid)
+            if job.mutant:
+                shutil.copyfile(root / job.mutant.file, tree / job.mutant.file)
+            yield job, outcome, time.monotonic() - began, Path(f"{tree}.log")
+            free.append(tree)
+    finally:
+        for pid in busy:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+def unmutated(
+    wanted: Iterable[tuple[str, ...]], root: Path, trees: list[Path]
+) -> dict[tuple[str, ...], float]:
     """Seconds that tests take without a fault; ends where they fail."""
     seconds = {}
-    for tests in dict.fromkeys(wanted):
-        begin = time.monotonic()
-        start(tree, tests, 1800)
-        if finish()[1] != "survived":
-            print(Path(f"{tree}.log").read_text()[-3000:], file=sys.stderr)
-            raise SystemExit(f"without a mutant these tests fail already: {' '.join(tests)}")
-        seconds[tests] = time.monotonic() - begin
+    jobs = [Job(tests, limit=1800) for tests in dict.fromkeys(wanted)]
+    print(f"first {len(jobs)} sets of tests without a fault", file=sys.stderr)
+    for job, outcome, taken, log in tried(jobs, root, trees):
+        if outcome != "survived":
+            print(log.read_text()[-3000:], file=sys.stderr)
+            raise SystemExit(f"without a mutant these tests fail already: {' '.join(job.tests)}")
+        seconds[job.tests] = taken
     return seconds
 
 
@@ -213,35 +252,23 @@ def run(
         copy(root, tree)
     preload()
     tests = {key: beside(root, mutant.file) for key, mutant in pending.items()}
-    seconds = unmutated(trees[0], tests.values())
+    seconds = unmutated(tests.values(), root, trees)
+    jobs = [
+        Job(tests[key], 10 + 5 * seconds[tests[key]], key, mutant)
+        for key, mutant in pending.items()
+    ]
     cache.parent.mkdir(parents=True, exist_ok=True)
-    queue = list(pending)
-    busy: dict[int, tuple[Path, str]] = {}  # process → its tree, the mutant's key
     outcomes: dict[str, str] = {}
     begin = time.monotonic()
     with open(cache, "a") as kept:
         kept.write("\n" if cache.stat().st_size else "")  # a torn line stays alone
-        try:
-            while queue or busy:
-                if queue and trees:
-                    tree, key = trees.pop(), queue.pop(0)
-                    (tree / pending[key].file).write_text(pending[key].source)
-                    pid = start(tree, tests[key], 10 + 5 * seconds[tests[key]])
-                    busy[pid] = tree, key
-                    continue
-                pid, outcome = finish()
-                tree, key = busy.pop(pid)
-                trees.append(tree)
-                shutil.copyfile(root / pending[key].file, tree / pending[key].file)
-                outcomes[key] = outcome
-                kept.write(json.dumps({"key": key, "outcome": outcome}) + "\n")
-                kept.flush()
-                if len(outcomes) % 20 == 0:
-                    each = (time.monotonic() - begin) / len(outcomes)
-                    print(f"{len(outcomes)} of {len(pending)}, {each:.1f} s each", file=sys.stderr)
-        finally:
-            for pid in busy:
-                os.killpg(pid, signal.SIGKILL)
+        for job, outcome, *_ in tried(jobs, root, trees):
+            outcomes[job.key] = outcome
+            kept.write(json.dumps({"key": job.key, "outcome": outcome}) + "\n")
+            kept.flush()
+            if len(outcomes) % 20 == 0:
+                each = (time.monotonic() - begin) / len(outcomes)
+                print(f"{len(outcomes)} of {len(pending)}, {each:.1f} s each", file=sys.stderr)
     return outcomes
 
 
@@ -306,7 +333,10 @@ def survey(root: Path, chosen: list[Mutant], workers: int) -> list[tuple[Mutant,
     pending = {key: mut for key, mut in zip(keys, chosen, strict=True) if key not in outcomes}
     print(f"{len(chosen)} mutants, {len(chosen) - len(pending)} known already", file=sys.stderr)
     if pending:
-        with tempfile.TemporaryDirectory() as home:
+        memory = (
+            "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        )  # a tenth of the system time
+        with tempfile.TemporaryDirectory(dir=memory) as home:
             outcomes |= run(pending, root, cache, workers, Path(home))
     return [(mutant, outcomes[key]) for key, mutant in zip(keys, chosen, strict=True)]
 

@@ -27,6 +27,7 @@ class Step:
             raise ValueError("a size of " + str(1))
         self.scheduler.step()
         log.info("took %d", 1)
+        yield "in words"
         return self.x + self.inner(self.x)
 '''
 SMALL = "def larger(a, b):\n    return a if a > b else b\n"

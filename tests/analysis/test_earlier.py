@@ -136,6 +136,16 @@ def test_what_is_mended_is_no_longer_raised(tmp_path, case):
     assert after.keys() <= before.keys()
 
 
+@pytest.mark.parametrize(("values", "raised"), [(1, 0), (2, 2)])
+def test_a_grid_of_two_values_has_but_edges(tmp_path, values, raised):
+    def change(bench):
+        bench["baseline"]["sweep"] = bench["baseline"]["sweep"][:values]  # the best is the first
+        bench["idea"]["sweep"] = bench["idea"]["sweep"][1 : 1 + values]
+
+    codes = [each.code for each in rejudged(planted(tmp_path, change)).audits]
+    assert codes.count("grid_edge") == raised
+
+
 def some_validated(bench):
     bench["idea"]["sweep"][0]["validation_mean"] = 0.3
 
@@ -245,6 +255,9 @@ def test_a_signature_counts_in_as_many_models_as_seeds(tmp_path, signature, ok):
     assert ("signature_not_recorded" in severities(one)) == (signature is None)
     few = signature is not None and signature.get("n_models") not in (8,)
     assert ("signature_of_few_models" in severities(one)) == few
+    if few:
+        said = 7 if signature.get("n_models") == 7 else 1
+        assert f"read off {said} of 8 models" in " ".join(each.message for each in one.audits)
 
 
 def test_whether_the_arms_are_one_is_what_the_report_says_of_its_examples(tmp_path):
