@@ -202,10 +202,25 @@ class Job:
     mutant: Mutant | None = None
 
 
+def listing(tree: Path) -> dict[str, int]:
+    """The sizes of a tree's files by path, without what Python has compiled."""
+    found = (path for path in tree.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {str(path.relative_to(tree)): path.stat().st_size for path in found}
+
+
+def restore(whole: Path, tree: Path, file: str) -> None:
+    """Take the fault out of a copy, and whatever else the fault did to it."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(whole / file, tree / file)
+    if listing(tree) != listing(whole):  # some mutants remove or write what they should not
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(whole, tree)
+
+
 def tried(
-    jobs: Iterable[Job], root: Path, trees: list[Path]
+    jobs: Iterable[Job], whole: Path, trees: list[Path]
 ) -> Iterator[tuple[Job, str, float, Path]]:
-    """Run jobs, as many at once as there are copies: each with its outcome, seconds and log."""
+    """Run jobs, as many at once as there are trees: each with its outcome, seconds and log."""
     queue, free = list(jobs), list(trees)
     busy: dict[int, tuple[Path, Job, float]] = {}  # by process, with when it began
     try:
@@ -219,7 +234,7 @@ def tried(
             pid, outcome = finish()
             tree, job, began = busy.pop(pid)
             if job.mutant:
-                shutil.copyfile(root / job.mutant.file, tree / job.mutant.file)
+                restore(whole, tree, job.mutant.file)
             yield job, outcome, time.monotonic() - began, Path(f"{tree}.log")
             free.append(tree)
     finally:
@@ -229,13 +244,13 @@ def tried(
 
 
 def unmutated(
-    wanted: Iterable[tuple[str, ...]], root: Path, trees: list[Path]
+    wanted: Iterable[tuple[str, ...]], whole: Path, trees: list[Path]
 ) -> dict[tuple[str, ...], float]:
     """Seconds that tests take without a fault; ends where they fail."""
     seconds = {}
     jobs = [Job(tests, limit=1800) for tests in dict.fromkeys(wanted)]
     print(f"first {len(jobs)} sets of tests without a fault", file=sys.stderr)
-    for job, outcome, taken, log in tried(jobs, root, trees):
+    for job, outcome, taken, log in tried(jobs, whole, trees):
         if outcome != "survived":
             print(log.read_text()[-3000:], file=sys.stderr)
             raise SystemExit(f"without a mutant these tests fail already: {' '.join(job.tests)}")
@@ -247,12 +262,13 @@ def run(
     pending: dict[str, Mutant], root: Path, cache: Path, workers: int, home: Path
 ) -> dict[str, str]:
     """Try mutants, writing down each outcome as it comes; outcomes by key."""
-    trees = [home / f"tree{number}" for number in range(workers)]
+    whole, trees = home / "whole", [home / f"tree{number}" for number in range(workers)]
+    copy(root, whole)  # once: the repository may be edited while this goes on
     for tree in trees:
-        copy(root, tree)
+        shutil.copytree(whole, tree)
     preload()
     tests = {key: beside(root, mutant.file) for key, mutant in pending.items()}
-    seconds = unmutated(tests.values(), root, trees)
+    seconds = unmutated(tests.values(), whole, trees)
     jobs = [
         Job(tests[key], 10 + 5 * seconds[tests[key]], key, mutant)
         for key, mutant in pending.items()
@@ -262,7 +278,7 @@ def run(
     begin = time.monotonic()
     with open(cache, "a") as kept:
         kept.write("\n" if cache.stat().st_size else "")  # a torn line stays alone
-        for job, outcome, *_ in tried(jobs, root, trees):
+        for job, outcome, *_ in tried(jobs, whole, trees):
             outcomes[job.key] = outcome
             kept.write(json.dumps({"key": job.key, "outcome": outcome}) + "\n")
             kept.flush()

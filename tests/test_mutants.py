@@ -123,3 +123,17 @@ def test_a_planted_fault_is_killed_once(tmp_path):
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run()
     assert "without a mutant these tests fail already" in failed.value.stderr
+
+
+def test_a_copy_that_a_fault_has_damaged_is_made_anew(tmp_path):
+    whole, tree = tmp_path / "whole", tmp_path / "tree"
+    for folder in (whole, tree):
+        (folder / "models").mkdir(parents=True)
+        (folder / "models/a.py").write_text("x = 1\n")
+        (folder / "models/b.py").write_text("y = 2\n")
+    (tree / "models/a.py").write_text("x = 3\n")
+    mutants.restore(whole, tree, "models/a.py")
+    assert (tree / "models/a.py").read_text() == "x = 1\n"
+    (tree / "models/b.py").unlink()
+    mutants.restore(whole, tree, "models/a.py")
+    assert mutants.listing(tree) == mutants.listing(whole) == {"models/a.py": 6, "models/b.py": 6}
