@@ -218,6 +218,8 @@ def tried(
                 continue
             pid, outcome = finish()
             tree, job, began = busy.pop(pid)
+            if not all((tree / test).exists() for test in job.tests):
+                raise SystemExit(f"{tree} was removed while tests ran in it; start again")
             if job.mutant:
                 shutil.copyfile(root / job.mutant.file, tree / job.mutant.file)
             yield job, outcome, time.monotonic() - began, Path(f"{tree}.log")
@@ -336,7 +338,7 @@ def survey(root: Path, chosen: list[Mutant], workers: int) -> list[tuple[Mutant,
         memory = (
             "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         )  # a tenth of the system time
-        with tempfile.TemporaryDirectory(dir=memory) as home:
+        with tempfile.TemporaryDirectory(prefix="mutants-", dir=memory) as home:
             outcomes |= run(pending, root, cache, workers, Path(home))
     return [(mutant, outcomes[key]) for key, mutant in zip(keys, chosen, strict=True)]
 
