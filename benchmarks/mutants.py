@@ -349,10 +349,8 @@ def survey(root: Path, chosen: list[Mutant], workers: int) -> list[tuple[Mutant,
     pending = {key: mut for key, mut in zip(keys, chosen, strict=True) if key not in outcomes}
     print(f"{len(chosen)} mutants, {len(chosen) - len(pending)} known already", file=sys.stderr)
     if pending:
-        memory = (
-            "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        )  # a tenth of the system time
-        with tempfile.TemporaryDirectory(dir=memory) as home:
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a tenth of the time
+        with tempfile.TemporaryDirectory(prefix="mutants-", dir=memory) as home:
             outcomes |= run(pending, root, cache, workers, Path(home))
     return [(mutant, outcomes[key]) for key, mutant in zip(keys, chosen, strict=True)]
 
