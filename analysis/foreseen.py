@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from analysis.audits.evidence import few_seeds_of
 from analysis.record import PlannedRun
 from analysis.rules import Rules
-from analysis.statistics import fewest_pairs
 from analysis.text import hyper_text, seed_list
 
 
@@ -29,21 +29,12 @@ def foreseen(runs: Sequence[PlannedRun], baseline: str | None, rules: Rules) -> 
         for track, names in compared.items()
     }
     largest = max(comparisons.values()) if rules.family == "track" else sum(comparisons.values())
-    return [*_few_seeds(len(reported), largest, rules.alpha), *_untuned(runs, rules, reported)]
-
-
-def _few_seeds(seeds: int, comparisons: int, alpha: float) -> Iterator[str]:
-    """No outcome can be significant."""
-    needed = fewest_pairs(comparisons, alpha)
-    of = f"at level {alpha:g} in a family of {comparisons}"
-    if needed is None:
-        yield f"few_seeds: {of} no number of seeds can show a difference: declare a higher level"
-    elif seeds < needed:
-        plural = "seed is" if seeds == 1 else "seeds are"
-        yield (
-            f"few_seeds: {seeds} {plural} reported; {of} at least {needed} must differ, or no "
-            f"outcome can be significant: run at least {needed} seeds"
-        )
+    planned = f"{len(reported)} seeds are to be reported"
+    few = few_seeds_of(len(reported), largest, rules.alpha, planned)
+    return [
+        *(f"{audit.code}: {audit.message} {audit.advice}" for audit in few),
+        *_untuned(runs, rules, reported),
+    ]
 
 
 def _untuned(runs: Sequence[PlannedRun], rules: Rules, reported: set[int]) -> Iterator[str]:

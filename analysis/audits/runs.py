@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
-from analysis.record import Run
+from analysis.record import Record, Run
 from analysis.text import hyper_text, run_text, seed_list, some
 
 
@@ -97,10 +97,9 @@ def duplicate_run(comparison: Comparison) -> Iterator[Audit]:
         alike: list[str] = []
         unlike: list[str] = []
         for kept, other in side.arm.duplicates:
-            same = all(
-                getattr(kept.record, part) == getattr(other.record, part)
-                for part in ("status", "scores", "secondary", "signature")
-            )
+            said, again = _outcome(kept.record), _outcome(other.record)
+            # what one of them does not record, an older one, is no difference
+            same = all(said[name] == again[name] for name in said.keys() & again.keys())
             (alike if same else unlike).append(_twin(kept, other))
         if unlike:
             yield Audit(
@@ -150,6 +149,17 @@ def diverged_run(comparison: Comparison) -> Iterator[Audit]:
                 f"Diverged, outside the pairs: {some(run_text(run.record) for run in others)}.",
                 "Expected at the upper end of a grid of learning rates, a bug elsewhere.",
             )
+
+
+def _outcome(record: Record) -> dict[str, object]:
+    """All scores and observations of a run, by name."""
+    observed = record.signature.observed if record.signature else {}
+    return {
+        "status": record.status,
+        "scores": record.scores,
+        **{f"score {name}": (s.validation, s.test) for name, s in record.secondary.items()},
+        **{f"observed {name}": value for name, value in observed.items()},
+    }
 
 
 def _twin(kept: Run, other: Run) -> str:

@@ -136,8 +136,27 @@ def test_trap_duplicate_run(tmp_path, records):
     assert "idea seed=2 lr=0.003" in message
     assert judged.verdict == "idea better (significant)"
 
-    twin["scores"]["test"] += 1e-9
-    [judged] = analysed(write_sweep(tmp_path / "unlike", [*records, twin]))
+    as_older(twin)
+    [judged] = analysed(write_sweep(tmp_path / "older", [*records, twin]))
+    assert only(judged, "duplicate_run")[0] == "note"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        ("scores", "test"),
+        ("secondary", "mae", "validation"),
+        ("signature", "observed", "rate_distance_from_start"),
+    ],
+)
+def test_a_run_that_came_out_otherwise_is_void(tmp_path, records, where):
+    twin = copy.deepcopy(pick(records, "idea", seed=2)[0])
+    *path, last = where
+    part = twin
+    for key in path:
+        part = part[key]
+    part[last] += 1e-9
+    [judged] = analysed(write_sweep(tmp_path, [*records, twin]))
     severity, message = only(judged, "duplicate_run")
     assert severity == "void"
     assert "idea seed=2 lr=0.003" in message

@@ -61,15 +61,22 @@ def test_without_its_baseline_every_arm_is_compared_and_without_a_name_all_but_o
 def test_it_says_how_many_seeds_would_do() -> None:
     [said, _] = foreseen(planned("baseline i j k l", 6), "baseline", Rules())
     assert said == (
-        "few_seeds: 6 seeds are reported; at level 0.05 in a family of 4 at least 8 must differ, "
-        "or no outcome can be significant: run at least 8 seeds"
+        "few_seeds: 6 seeds are to be reported; at level 0.05 in a family of 4 at least 8 must "
+        "differ, or no outcome can be significant. Run at least 8 seeds."
     )
 
 
-def test_a_level_that_no_number_of_seeds_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analysis.foreseen.fewest_pairs", lambda comparisons, alpha: None)
-    [said, _] = foreseen(planned("baseline idea", 30), "baseline", Rules(alpha=1e-9))
-    assert "no number of seeds can show" in said
+@pytest.mark.parametrize(
+    ("alpha", "seeds", "said"),
+    [
+        (1e-6, 30, "no number of seeds can reach level 1e-06"),
+        (5e-6, 30, "only 19 to 20 seeds can reach level 5e-06"),  # above 20 flips are drawn
+        (5e-6, 19, None),
+    ],
+)
+def test_a_level_that_more_seeds_cannot_show(alpha: float, seeds: int, said: str | None) -> None:
+    found = foreseen(planned("baseline idea", seeds), "baseline", Rules(alpha=alpha))
+    assert [said in each for each in found[:-1]] == ([True] if said else [])
 
 
 @pytest.mark.parametrize(
