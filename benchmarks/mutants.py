@@ -65,10 +65,10 @@ ALSO = {
     "models": ("tests/models/test_attention.py", "tests/models/test_variants.py", REFERENCE),
     "training/config.py": (),
     "training/step.py": (),
-    "training/errors.py": ("tests/training/test_config.py",),
+    "training/errors.py": (),
+    "training/files.py": (),
     "training/build.py": (REFERENCE, "tests/training/test_fit.py", "tests/training/test_config.py"),
     "training/record.py": (REFERENCE, "tests/sweep/test_end_to_end.py"),
-    "training/files.py": ("tests/training/test_fit.py", "tests/sweep/test_end_to_end.py"),
     "training": (REFERENCE, "tests/training/test_fit.py"),
     "tracks": ("tests/tracks/test_sequence.py", "tests/tracks/test_series.py", REFERENCE),
 }

@@ -86,6 +86,9 @@ def test_trap_no_shared_seed(tmp_path):
     [judged] = analysed(write_sweep(tmp_path / "arms", records))
     found = raised(judged, "no_shared_seed")
     assert [severity for severity, _ in found] == ["void"] * 3  # neither arm tuned, nothing paired
+    assert found[2][1] == (
+        "The selected configurations of baseline and idea share no seed, so nothing is paired."
+    )
     assert judged.verdict == "invalid"
 
     records = [*(record("baseline", seed) for seed in range(2))]

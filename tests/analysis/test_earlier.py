@@ -72,6 +72,9 @@ def test_both_stand_side_by_side(capsys):
     assert rows["p_value"] == ["0.0081", "0.0078125"]
     assert rows["mde"] == ["0.040387311", "0.055838003"]
     assert rows["system_verdict"] == ["worked", "partial"]
+    assert rows["idea_wins"] == ["8", "8"]
+    assert rows["verdict"][-2:] == ["better", "(significant)"]
+    assert "sequence: idea against baseline" in out
     assert "mde_was_half_width" in out
 
 
@@ -125,6 +128,16 @@ MENDED = {  # what a better report has → the audits that it is rid of
     "costs": (costs, {"parity_not_recorded", "cost_not_recorded"}),
     "mde": (lambda bench: bench["comparison"].update(mde=0.0558), {"mde_was_half_width"}),
 }
+
+
+@pytest.mark.parametrize("arm", ["baseline", "idea"])
+def test_a_grid_that_was_not_recorded_is_a_warning(tmp_path, arm):
+    def without_grid(bench):
+        bench[arm]["sweep"] = []
+
+    judged = rejudged(planted(tmp_path, without_grid))
+    [audit] = [each for each in judged.audits if each.code == "grid_not_recorded"]
+    assert (audit.severity, audit.message) == ("warning", f"The grid of {arm} was not recorded.")
 
 
 @pytest.mark.parametrize("case", MENDED)

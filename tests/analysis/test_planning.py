@@ -51,6 +51,12 @@ def test_against_the_noncentral_t(tmp_path):
         assert option.runs == 4 * option.seeds
 
 
+def test_the_effect_is_a_share_of_the_baselines_mean(tmp_path):
+    d = [0.01, -0.02, 0.03, 0.0]
+    [plan] = plans(pilot(tmp_path, d, baseline=[-3.0, -1.0, -2.0, -2.0]))
+    assert (plan.level, plan.effect) == (pytest.approx(2), pytest.approx(0.04))
+
+
 def test_a_family_is_planned_at_its_share_of_the_level(tmp_path):
     d = [0.01, -0.02, 0.03, 0.0]
     [plan] = plans(pilot(tmp_path, d), comparisons=4, rules=Rules(alpha=0.04))

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import analyze
+from analysis.gather import gather
+from analysis.record import Metric
+from analysis.rules import judged_by
 from tests.analysis.builder import (
     analysed,
     can_tie,
@@ -104,6 +107,16 @@ def test_metric_is_judged_by_its_own_bounds_and_examples(tmp_path):
         assert comparisons(sweep)[0]["inert_ulps"] == 0
         assert run(sweep, "--metric", other) == 0
         assert comparisons(sweep)[0]["inert_ulps"] > 1000
+
+
+def test_a_metric_that_decides_brings_what_was_said_of_it(tmp_path):
+    records = grid(seeds=range(2), lrs=[0.003])
+    said = {"direction": "max", "bounds": [-1, 2], "can_tie": True}
+    for each in records:
+        each["secondary"]["mae"] |= said
+    found = judged_by(gather([write_sweep(tmp_path, records)]).runs, "mae")
+    expected = Metric(name="mae", direction="max", bounds=(-1, 2), can_tie=True)
+    assert [run.metric for run in found] == [expected] * 4
 
 
 def test_examples_of_another_number_are_not_compared_one_by_one(tmp_path):

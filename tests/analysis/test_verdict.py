@@ -269,6 +269,8 @@ def test_system_verdict(tmp_path):
         run["signature"] = None
     [judged] = analysed(write_sweep(tmp_path / "none", records))
     assert (judged.system_verdict, judged.mechanism_ok) == ("partial", False)
+    [judged] = analysed(write_sweep(tmp_path / "incomplete", records[:-1], plan=records))
+    assert (judged.verdict, judged.system_verdict) == ("incomplete", "invalid")
 
 
 @pytest.mark.parametrize(("confirmed", "system"), [(8, "partial"), (7, "failed")])

@@ -122,3 +122,12 @@ def test_signature_of_a_planted_bias() -> None:
 def test_heads_must_divide_the_width() -> None:
     with pytest.raises(ValueError, match=r"heads is 3, must divide model\.dim 8"):
         Attention(8, 3, (4,))
+
+
+@pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
+def test_takes_bfloat16_with_a_bias_in_float32(bias: type | None) -> None:
+    attention = Attention(DIM, HEADS, (N,), causal=True, bias=bias)
+    x = torch.randn(B, N, DIM)
+    lower = attention.bfloat16()(x.bfloat16())
+    assert lower.dtype == torch.bfloat16
+    torch.testing.assert_close(lower.float(), attention.float()(x), rtol=0.1, atol=0.1)

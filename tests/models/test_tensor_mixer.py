@@ -81,6 +81,8 @@ def test_signature_of_planted_parameters() -> None:
     seen = trained.signature(start, x)
     assert seen["subspace_distance_from_start"].value == pytest.approx(0.5, abs=1e-6)
     assert seen["effective_rank_ratio"].value == pytest.approx(1 / 4, abs=1e-6)
+    assert seen["effective_rank_ratio"].least == 1 / 4  # which only one value alone reaches
+    assert seen["effective_rank_ratio"].most == 1
     assert seen["max_singular_value"].value == pytest.approx(1.0, abs=1e-6)
     assert seen["max_orthonormality_error"].value < 1e-6
     assert seen["mixing_norm_ratio"].value == pytest.approx(math.sqrt(0.5), abs=1e-6)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import pytest
 import torch
+from hydra.utils import get_class
 from omegaconf import DictConfig
 
 from models.mixer import Mixer
@@ -17,6 +19,10 @@ from training.build import build
 from training.config import Config, validated
 
 Built = tuple[Config, Track, Network]
+OTHERWISE = {  # what a YAML is there to say otherwise
+    ("track", "sunspots", "name"),
+    ("variant", "dense_attention", "causal"),
+}
 
 
 @pytest.fixture(params=names("variant"))
@@ -70,6 +76,7 @@ def test_criteria_name_metrics_that_are_observed_and_could_fail(variant: Built) 
         pytest.skip("this variant predicts nothing")
     observed = probes.gathered(probes.observe(network, network, track))
     certain = probes.by_construction(network)
+    assert certain.keys() <= observed.keys()
     for criterion in config.variant.signature.criteria:
         assert criterion.metric in observed
         assert criterion.metric not in certain
@@ -105,3 +112,23 @@ def test_what_a_mechanism_shares_with_another_starts_bitwise_equal(
 def test_another_seed_starts_elsewhere(variant: Built, composed: Callable[..., DictConfig]) -> None:
     _, _, other, _ = build(validated(composed(*SMALL, "seed=1")))
     assert not torch.equal(variant[2].embed.weight, other.embed.weight)
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [(g, n) for g in ("track", "variant") for n in names(g)], ids=str
+)
+def test_a_constructors_defaults_are_those_of_the_yaml(
+    composed: Callable[..., DictConfig], group: str, name: str
+) -> None:
+    """So that a class means the same, whether its YAML spells a key out or not."""
+    found = validated(composed(f"{group}={name}"))
+    nodes = [found.track if group == "track" else found.variant.mixer]
+    while nodes:
+        node = nodes.pop()
+        defaults = inspect.signature(get_class(node["_target_"])).parameters
+        for key, value in node.items():
+            if isinstance(value, dict):
+                nodes.append(value)
+            elif key != "_target_" and (group, name, key) not in OTHERWISE:
+                said = defaults[key].default
+                assert (list(said) if isinstance(said, tuple) else said) == value, key

@@ -75,6 +75,8 @@ def test_the_size_of_a_split_changes_no_other(larger: str) -> None:
         {"context": 1},
         {"horizon": 0},
         {"train": 0},
+        {"validation": 0},
+        {"test": 0},
         {"noise": -1.0},
         {"correlation": 1.0},
         {"periods": (8.0, 8.0)},

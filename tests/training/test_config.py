@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
+from models.attention import Attention
 from tests.conftest import names
+from tracks.sequence import Sequence
 from training.build import build, build_network, build_track
 from training.config import config_hashes, identity, run_name, validated
 from training.errors import UserError
@@ -188,3 +191,27 @@ def test_what_a_variant_says_of_its_start_values(composed: Compose) -> None:
     mixer = variant.mixer | {"start": {"kind": "dct"}, "bias": bias}  # the first is no value
     said = starts(variant.model_copy(update={"mixer": mixer}))
     assert said == {"initial_stream": "initialisation", "mixer.bias.start": "flat"}
+
+
+@pytest.mark.parametrize(
+    ("variant", "refused"), [("baseline", False), ("dense_attention", True), ("half", True)]
+)
+def test_a_track_may_require_causal_mixers(
+    composed: Compose, monkeypatch: pytest.MonkeyPatch, variant: str, refused: bool
+) -> None:
+    monkeypatch.setattr(Sequence, "requires_causal", True)
+    if variant == "half":  # of two blocks, one looks ahead
+        causal = iter([True, False] * 4)
+        made = Attention.__init__
+
+        def half(self: Attention, *args: object, **kwargs: object) -> None:
+            made(self, *args, **kwargs)  # type: ignore[arg-type]
+            self.causal = next(causal)
+
+        monkeypatch.setattr(Attention, "__init__", functools.wraps(made)(half))
+    config = validated(composed("variant=baseline" if variant == "half" else f"variant={variant}"))
+    if not refused:
+        build(config)
+        return
+    with pytest.raises(UserError, match="requires a causal mixer"):
+        build(config)
