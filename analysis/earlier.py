@@ -208,7 +208,6 @@ def rejudge(
         rules = Rules(
             alpha or said.alpha or default.alpha,
             margin_pct or said.margin_pct or default.margin_pct,
-            said.family,
         )
         changed = [
             f"{key} is {now}, was {then}"

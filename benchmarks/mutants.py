@@ -42,6 +42,7 @@ WORDING = {  # what they print is read by people
     f"analysis/{name}.py" for name in ("arguments", "prose", "report", "terminal", "text")
 }
 REFERENCE = "tests/training/test_reference.py"
+VARIANTS = "tests/models/test_variants.py"
 # A file's tests are those of its own name, then these: of the file, or else of its folder.
 ALSO = {
     "analysis/statistics.py": ("tests/analysis/test_properties.py",),
@@ -57,20 +58,20 @@ ALSO = {
         "tests/analysis/test_report.py",
     ),
     "analysis": ("tests/analysis/test_audits.py", "tests/analysis/test_rules.py"),
-    "models/attention.py": (REFERENCE,),
-    "models/tensor_mixer.py": (REFERENCE,),
+    "models/attention.py": (REFERENCE, VARIANTS),
+    "models/tensor_mixer.py": (REFERENCE, VARIANTS),
     "models/lag_bias.py": (REFERENCE,),
-    "models/lag_table.py": ("tests/models/test_lag_bias.py", REFERENCE),
-    "models/exp_mixture.py": ("tests/models/test_lag_bias.py", REFERENCE),
-    "models": ("tests/models/test_attention.py", "tests/models/test_variants.py", REFERENCE),
+    "models/lag_table.py": ("tests/models/test_lag_bias.py", REFERENCE, VARIANTS),
+    "models/exp_mixture.py": ("tests/models/test_lag_bias.py", REFERENCE, VARIANTS),
+    "models": ("tests/models/test_initialise.py", REFERENCE, VARIANTS),
     "training/config.py": (),
     "training/step.py": (),
     "training/errors.py": (),
     "training/files.py": (),
     "training/build.py": (REFERENCE, "tests/training/test_fit.py", "tests/training/test_config.py"),
-    "training/record.py": (REFERENCE, "tests/sweep/test_end_to_end.py"),
+    "training/record.py": (REFERENCE, "tests/training/test_config.py"),
     "training": (REFERENCE, "tests/training/test_fit.py"),
-    "tracks": ("tests/tracks/test_sequence.py", "tests/tracks/test_series.py", REFERENCE),
+    "tracks": ("tests/tracks/test_sequence.py", "tests/tracks/test_series.py", REFERENCE, VARIANTS),
 }
 PRELOADED = (
     *("numpy", "scipy.stats", "scipy.optimize", "pandas", "statsmodels.stats.power", "torch"),

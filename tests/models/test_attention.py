@@ -112,6 +112,10 @@ def test_signature_of_a_planted_bias() -> None:
         attention.bias.table[1] = lags - 0.01 * lags.square()  # rises and is concave
     seen = attention.signature(start, torch.randn(B, N, DIM))
     assert seen["nonmonotone_heads"].value == 0.5
+    bounds = {name: (each.least, each.most) for name, each in seen.items()}
+    assert bounds["nonmonotone_heads"] == (0, 1)
+    assert bounds["attention_max_first_difference"] == (-1, 1)  # of shares of attention
+    assert bounds["attention_rise_over_start"] == (-2, 2)
     assert seen["negative_first_differences"].value == 0.5
     assert seen["positive_second_differences"].value == 0.5
     assert seen["attention_max_first_difference"].value == pytest.approx(

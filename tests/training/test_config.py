@@ -15,7 +15,7 @@ from tracks.sequence import Sequence
 from training.build import build, build_network, build_track
 from training.config import config_hashes, identity, run_name, validated
 from training.errors import UserError
-from training.record import starts
+from training.record import environment, starts
 
 Compose = Callable[..., DictConfig]
 
@@ -215,3 +215,14 @@ def test_a_track_may_require_causal_mixers(
         return
     with pytest.raises(UserError, match="requires a causal mixer"):
         build(config)
+
+
+def test_the_environment_of_a_run(composed: Compose) -> None:
+    config = validated(composed("compile=true", "precision=bfloat16"))
+    found = environment(config, torch.device("cpu"))
+    assert set(found) == {
+        *("python", "torch", "numpy", "machine", "device", "threads", "compiled", "precision"),
+        "commit",
+    }
+    assert (found["device"], found["compiled"], found["precision"]) == ("cpu", True, "bfloat16")
+    assert found["torch"] == torch.__version__
