@@ -105,11 +105,14 @@ def initialise(
             drew from torch's global stream, or nobody set.
         generator_for: the random stream of the parameter of that name.
     Raises:
-        TypeError: a parameter that a constructor draws, of a module that has no rule here.
+        TypeError: a parameter that a constructor draws, of a module that has no rule here; a
+            buffer that it draws.
     """
     twins = dict(again.named_parameters())
     for prefix, module in network.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
+            if name not in twins:  # shared with another module: it starts by its first name
+                continue
             drawn = _drawn(network, name, generator_for)
             if drawn is not None:
                 parameter.copy_(drawn)
@@ -128,6 +131,13 @@ def initialise(
                     f"set it to values without chance in the constructor, or draw it in the "
                     f"method draw(name, generator) of a Mechanism"
                 )
+    buffers = dict(again.named_buffers())
+    for name, buffer in network.named_buffers():
+        if not buffer.equal(buffers[name]):
+            raise TypeError(
+                f"the buffer {name} is random: make it a parameter that is not trained "
+                f"(requires_grad=False), drawn in the method draw(name, generator) of a Mechanism"
+            )
 
 
 def _drawn(

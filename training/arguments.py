@@ -136,14 +136,19 @@ def _values(override: Override) -> Iterator[str]:
     Raises:
         UserError: a range that is none.
     """
-    glob = override.value_type is not None and override.value_type.name == "GLOB_CHOICE_SWEEP"
     if not override.is_sweep_override():
         yield _text(override.value())
-    elif override.is_discrete_sweep() and not (glob and override.config_loader is None):
+    elif override.is_discrete_sweep() and not (
+        _is_glob(override) and override.config_loader is None
+    ):
         try:
             yield from map(_text, override.sweep_iterator())
         except ValueError as error:  # range(0,8,0)
             raise UserError(f"{override.input_line}: {error}") from None
+
+
+def _is_glob(override: Override) -> bool:
+    return override.value_type is not None and override.value_type.name == "GLOB_CHOICE_SWEEP"
 
 
 def _text(value: Any) -> str:
@@ -154,7 +159,8 @@ def _check_values(override: Override) -> None:
     """Raise a UserError for a sweep over nothing or too much, and for a path in a name's place."""
     line = str(override.input_line)
     values = list(islice(_values(override), MOST + 1))
-    unknown = override.is_sweep_override() and not override.is_range_sweep()  # as a glob's options
+    listed = override.is_range_sweep() or (override.config_loader and _is_glob(override))
+    unknown = override.is_sweep_override() and not listed  # as a glob's options, without a loader
     if not values and not unknown:
         raise UserError(f"{line} is a sweep over nothing; range(8) and, of seeds, 0-7 are eight")
     if len(values) > MOST:

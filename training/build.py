@@ -123,9 +123,10 @@ def build_optimizers(config: Config, network: Network) -> list[torch.optim.Optim
     settings = config.optimizer
     mechanism = mechanism_parameters(network)
     inside, matrices, rest = [], [], []  # weight matrices of the blocks, others, all else
+    first = dict(network.named_parameters())  # of one that modules share, its first name alone
     for prefix, module in network.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
-            if name in mechanism or not parameter.requires_grad:
+            if name not in first or name in mechanism or not parameter.requires_grad:
                 continue
             if not (isinstance(module, nn.Linear) and parameter.ndim == 2):
                 rest.append(parameter)

@@ -38,10 +38,11 @@ def refuse_other_rules(kept: Iterable[Mapping[str, Any]], config: Config, direct
                 each for key in other if asked[key] for each in (OPTIONS[key], _bare(asked[key]))
             ]
             judge = shlex.join(["python", "analyze.py", str(directory), *options])
+            otherwise = f", and judge by something else with `{judge}` (an audit will tell)"
             raise UserError(
                 f"the finished runs in {directory} declared {changes}, and {now} is asked for: "
-                f"resume with what was declared, and judge by something else with `{judge}` (an "
-                f"audit will tell), or choose another hydra.sweep.dir"
+                f"resume with what was declared{otherwise if options else ''}, or choose another "
+                f"hydra.sweep.dir"
             )
 
 

@@ -66,6 +66,23 @@ class Convolution(nn.Module):
         self.kernel = nn.Conv1d(2, 2, 3)
 
 
+class Tied(Gate):
+    """Two layers that share their weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again = nn.Linear(50, 40)
+        self.again.weight = self.weight.weight
+
+
+class Buffered(Gate):
+    """Keeps random numbers beside its parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("features", torch.randn(3))
+
+
 def stream(name: str, seed: int = 0) -> Generator:
     return torch.Generator().manual_seed(sum(name.encode()) + 1000 * seed)
 
@@ -120,3 +137,12 @@ def test_the_innermost_mechanism_draws() -> None:
 def test_a_random_start_without_a_rule_is_refused(make: type[nn.Module], name: str) -> None:
     with pytest.raises(TypeError, match=f"{name} starts at random, and no rule says how: .*draw"):
         started(make)
+
+
+def test_a_shared_parameter_starts_by_its_first_name() -> None:
+    assert started(Tied)["gate.weight.weight"].equal(started(Gate)["gate.weight.weight"])
+
+
+def test_a_random_buffer_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"the buffer gate\.features is random"):
+        started(Buffered)
