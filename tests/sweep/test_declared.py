@@ -44,6 +44,9 @@ def test_other_rules_than_the_finished_runs_declared_are_refused(
     assert "\n" not in said
     assert all(part in said for part in told)
     command = said.partition("`python analyze.py ")[2].partition("`")[0]
+    if asked in ("baseline=null", "analysis.tuning_seeds=[]"):  # analyze.py has no word for these
+        assert "analyze.py" not in said
+        return
     assert command.startswith("'a sweep'")
     parse(["sweep", *command.removeprefix("'a sweep'").split()])  # which takes these options
 

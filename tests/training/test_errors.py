@@ -69,7 +69,7 @@ def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_hydra_is_told_to_raise_its_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")  # and is put back, for what other tests start
     full_hydra_errors()
     assert errors.os.environ["HYDRA_FULL_ERROR"] == "1"
 
