@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -125,18 +127,31 @@ def fit(
     return history
 
 
+@contextmanager
+def evaluating(*networks: nn.Module) -> Iterator[None]:
+    """Networks are in evaluation mode, and afterwards in the mode that each was in."""
+    modes = [network.training for network in networks]
+    for network in networks:
+        network.eval()
+    try:
+        yield
+    finally:
+        for network, mode in zip(networks, modes, strict=True):
+            network.train(mode)
+
+
 @torch.inference_mode()
 def evaluate(network: nn.Module, track: Track, split: Split) -> dict[str, Tensor]:
     """Every example's scores by name, each (n,) float32 on the CPU; draws no random number."""
-    training = network.training
-    network.eval()
-    parts = [
-        track.measured(network(inputs), targets)
-        for inputs, targets in zip(
-            split.inputs.split(EVALUATION_BATCH), split.targets.split(EVALUATION_BATCH), strict=True
-        )
-    ]
-    network.train(training)
+    with evaluating(network):
+        parts = [
+            track.measured(network(inputs), targets)
+            for inputs, targets in zip(
+                split.inputs.split(EVALUATION_BATCH),
+                split.targets.split(EVALUATION_BATCH),
+                strict=True,
+            )
+        ]
     return {name: torch.cat([p[name] for p in parts]).float().cpu() for name in parts[0]}
 
 

@@ -18,7 +18,7 @@ from models.network import Network, mechanism_parameters, mechanisms
 from tracks.track import Split, Track
 from training.config import Criterion, Signature
 from training.errors import UserError, no_such
-from training.fit import evaluate, mean
+from training.fit import evaluate, evaluating, mean
 
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 Blocks = list[dict[str, Observed]]  # what was observed in each, first to last
@@ -183,13 +183,12 @@ def observe(network: Network, start: Network, track: Track) -> Blocks:
     Args:
         start: the network as it was before training.
     """
-    mode = network.training
-    read = read_by_mixers(network.eval(), track.validation.inputs[:PROBE_EXAMPLES])
-    network.train(mode)
-    return [
-        mixer.signature(before, x)
-        for mixer, before, x in zip(network.mixers, start.mixers, read, strict=True)
-    ]
+    with evaluating(network, start):
+        read = read_by_mixers(network, track.validation.inputs[:PROBE_EXAMPLES])
+        return [
+            mixer.signature(before, x)
+            for mixer, before, x in zip(network.mixers, start.mixers, read, strict=True)
+        ]
 
 
 def gathered(blocks: Blocks) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -162,6 +163,26 @@ def test_overlap_counts_planted_examples(composed: Compose) -> None:
     inputs[7] = track.train.inputs[5]  # same context, another horizon: not the same example
     track.test = Split(inputs, targets)
     assert probes.split_overlap(track) == 2
+
+
+class Modes(Peeking):
+    """Observes the modes in which it and its start are asked."""
+
+    def signature(self, start: Mixer, x: Tensor) -> dict[str, Observed]:
+        return {"training": Observed(float(self.training)), "start": Observed(start.training)}
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_both_networks_are_observed_in_evaluation_mode(composed: Compose, training: bool) -> None:
+    track, network = built(composed)
+    start = copy.deepcopy(network)
+    for each in (network, start):
+        for block in each.blocks:
+            block.mixer = Modes(0.0)
+        each.train(training)
+    seen = probes.gathered(probes.observe(network, start, track))
+    assert seen == {"training": 0.0, "start": 0.0}
+    assert {m.training for n in (network, start) for m in n.modules()} == {training}
 
 
 def test_metrics_over_blocks(composed: Compose) -> None:
