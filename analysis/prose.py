@@ -184,7 +184,7 @@ def _meaning(judged: Judged) -> str:
             "A difference this large would rarely arise if the arms were alike "
             f"(level {comparison.rules.alpha:g})."
         )
-    if judged.verdict == "equivalent" and not effect.d.any():
+    if judged.verdict == "equivalent" and judged.is_tied:
         return (
             f"Both arms score the same on every seed, to the last digit: {comparison.metric.name} "
             "could not tell them apart."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from analysis.audits import audit, audit_conclusion
-from analysis.audits.audit import Audit
+from analysis.audits.audit import Ahead, Audit
 from analysis.compare import Comparison, Effect
 from analysis.statistics import INERT_ULPS, Direction, holm
 
@@ -73,20 +73,20 @@ class Conclusion(Case):
             better = delta < 0 if self.direction == "min" else delta > 0
             found = f"idea {'better' if better else 'worse'} (significant)"
             return f"{found}, negligible" if negligible else found
-        if negligible or self._is_tied:
+        if negligible or self.is_tied:
             return "equivalent"
         if self.family_size * self.effect.p_min > self.alpha:
             return "underpowered"
         return "inconclusive"
 
     @property
-    def _is_tied(self) -> bool:
+    def is_tied(self) -> bool:
         """Whether both arms score the same on every seed, to the last digit."""
         d = self.effect.d
         return d.size > 0 and not d.any()
 
     @property
-    def ahead(self) -> Literal["baseline", "idea"] | None:
+    def ahead(self) -> Ahead | None:
         """The arm that is better by a decided difference."""
         if self.verdict.startswith("idea better"):
             return "idea"
@@ -151,7 +151,10 @@ def judge(comparisons: Sequence[Comparison]) -> list[Judged]:
         Judged(comparison=comparison, **found)
         for comparison, found in zip(comparisons, conclude(cases), strict=True)
     ]
-    return [replace(each, audits=audit_conclusion(each.comparison, each)) for each in judged]
+    return [
+        replace(each, audits=audit_conclusion(each.audits, each.comparison, each.ahead))
+        for each in judged
+    ]
 
 
 def conclude(cases: Sequence[Case]) -> list[dict[str, Any]]:

@@ -2,22 +2,18 @@
 
 An audit is one function from a comparison to the `Audit`s that it raises; `AUDITS` lists them in
 the order in which they are shown. A new audit is a new function in that list, or, where it has to
-know what was concluded, in `CONCLUSION_AUDITS`; these void nothing.
+know which arm is ahead, in `CONCLUSION_AUDITS`; these void nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from analysis.audits import budget, evidence, likeness, mechanism, runs
-from analysis.audits.audit import Audit, Check, ConclusionCheck
+from analysis.audits.audit import Ahead, Audit, Check, ConclusionCheck
 from analysis.compare import Comparison
 from analysis.text import printable
-
-if TYPE_CHECKING:
-    from analysis.verdict import Conclusion
 
 AUDITS: tuple[Check, ...] = (
     runs.no_shared_seed,
@@ -63,10 +59,12 @@ def audit(comparison: Comparison) -> tuple[Audit, ...]:
     return _gravest_first(found for check in AUDITS for found in check(comparison))
 
 
-def audit_conclusion(comparison: Comparison, concluded: Conclusion) -> tuple[Audit, ...]:
-    """The conclusion's audits, and what is wrong with concluding that; gravest first."""
-    found = [each for check in CONCLUSION_AUDITS for each in check(comparison, concluded)]
-    return _gravest_first([*concluded.audits, *found])
+def audit_conclusion(
+    raised: Iterable[Audit], comparison: Comparison, ahead: Ahead | None
+) -> tuple[Audit, ...]:
+    """What was raised, and what weakens the conclusion that an arm is ahead; gravest first."""
+    found = [each for check in CONCLUSION_AUDITS for each in check(comparison, ahead)]
+    return _gravest_first([*raised, *found])
 
 
 def _gravest_first(found: Iterable[Audit]) -> tuple[Audit, ...]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from analysis.compare import Comparison
 from analysis.record import Record, Run
 
-if TYPE_CHECKING:
-    from analysis.verdict import Conclusion
-
 Severity = Literal["void", "warning", "note"]
+Ahead = Literal["baseline", "idea"]  # the arm that is better by a decided difference
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Audit:
 
 
 Check = Callable[[Comparison], Iterator[Audit]]
-ConclusionCheck = Callable[[Comparison, "Conclusion"], Iterator[Audit]]
+ConclusionCheck = Callable[[Comparison, Ahead | None], Iterator[Audit]]
 
 
 def pairs(comparison: Comparison) -> Iterator[tuple[int, Record, Record]]:

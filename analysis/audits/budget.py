@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.audits.audit import Audit
+from analysis.audits.audit import Ahead, Audit
 from analysis.compare import Comparison
 from analysis.record import Cost, Run
 from analysis.select import Arm
 from analysis.text import hyper_text, seed_list, some
-
-if TYPE_CHECKING:
-    from analysis.verdict import Conclusion
 
 PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
 
@@ -121,32 +117,30 @@ def tuned_on_reported_seeds(comparison: Comparison) -> Iterator[Audit]:
         )
 
 
-def parameter_parity(comparison: Comparison, concluded: Conclusion) -> Iterator[Audit]:
+def parameter_parity(comparison: Comparison, ahead: Ahead | None) -> Iterator[Audit]:
     """The selected configurations differ in size."""
     yield from _parity(
-        comparison, concluded, "parameter_parity", lambda c: c.parameters, "parameters", "size"
+        comparison, ahead, "parameter_parity", lambda c: c.parameters, "parameters", "size"
     )
 
 
-def flop_parity(comparison: Comparison, concluded: Conclusion) -> Iterator[Audit]:
+def flop_parity(comparison: Comparison, ahead: Ahead | None) -> Iterator[Audit]:
     """The selected configurations differ in what a prediction costs."""
     what = "FLOPs for an example's forward pass"
     yield from _parity(
-        comparison, concluded, "flop_parity", lambda c: c.flops_per_example, what, "compute"
+        comparison, ahead, "flop_parity", lambda c: c.flops_per_example, what, "compute"
     )
 
 
-def memory_parity(comparison: Comparison, concluded: Conclusion) -> Iterator[Audit]:
+def memory_parity(comparison: Comparison, ahead: Ahead | None) -> Iterator[Audit]:
     """The selected configurations differ in what training keeps for the backward pass."""
     what = "bytes saved for the backward pass"
-    yield from _parity(
-        comparison, concluded, "memory_parity", lambda c: c.saved_bytes, what, "memory"
-    )
+    yield from _parity(comparison, ahead, "memory_parity", lambda c: c.saved_bytes, what, "memory")
 
 
 def _parity(
     comparison: Comparison,
-    concluded: Conclusion,
+    ahead: Ahead | None,
     code: str,
     value: Callable[[Cost], float | None],
     what: str,
@@ -162,16 +156,16 @@ def _parity(
     here, there = means
     if abs(there - here) <= here * PARITY_PCT / 100:
         return
-    baseline, idea = (side.name for side in comparison.sides)
-    told = f"{idea} has {there:.7g} {what}, {baseline} {here:.7g}"
+    told = f"{comparison.idea.name} has {there:.7g} {what}, {comparison.baseline.name} {here:.7g}"
     if here:
         told += f": {100 * abs(there - here) / here:.3g} % {'more' if there > here else 'less'}"
     even = f"Change a width so that both arms have as many: the larger may win by {by} alone."
-    ahead = {"idea": idea, "baseline": baseline, None: None}[concluded.ahead]
     if ahead is None:
         yield Audit(code, "note", f"{told}; no difference of the scores is decided.", even)
-    elif ahead == (idea if there > here else baseline):
-        yield Audit(code, "warning", f"{told}; {ahead} is ahead with more.", even)
+        return
+    name = (comparison.idea if ahead == "idea" else comparison.baseline).name
+    if ahead == ("idea" if there > here else "baseline"):
+        yield Audit(code, "warning", f"{told}; {name} is ahead with more.", even)
     else:
-        advice = f"Say so where the result is quoted: {by} is not why {ahead} is ahead."
-        yield Audit(code, "note", f"{told}; {ahead} is ahead with less.", advice)
+        advice = f"Say so where the result is quoted: {by} is not why {name} is ahead."
+        yield Audit(code, "note", f"{told}; {name} is ahead with less.", advice)
