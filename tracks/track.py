@@ -100,8 +100,14 @@ class Track(ABC):
         return smooth | self.scores(outputs, targets)
 
     def describe(self, name: str) -> Metric:
-        """What the score of that name, one of `measured`, is like."""
-        return self.metrics[name] if name in self.metrics else Metric("min")
+        """What the score of that name, one of `measured`, is like.
+
+        Raises:
+            KeyError: a score that the track gives and `metrics` leaves out.
+        """
+        if name == "loss" and name not in self.metrics:
+            return Metric("min")
+        return self.metrics[name]
 
     @property
     def can_tie(self) -> bool:

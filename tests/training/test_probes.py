@@ -337,6 +337,8 @@ def test_beside_a_metric_that_can_tie_stands_the_loss(composed: Compose) -> None
     errors = (network(track.test.inputs)[:, -1] - track.test.targets).square().mean(-1)
     torch.testing.assert_close(test["loss"], errors.detach())
     assert measured["scores"]["test"] == pytest.approx(test["accuracy"].mean().item())
+    with pytest.raises(KeyError, match="undescribed"):
+        track.describe("undescribed")
     assert measured["probes"]["ablation"] == 0  # the accuracy ties
     assert 0 < abs(measured["probes"]["loss_ablation"]) < 1e-2
 
