@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -21,6 +21,11 @@ from training.errors import UserError, no_such
 from training.fit import evaluate, evaluating, mean
 
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+OVER: dict[str, Callable[[list[float]], float]] = {
+    "mean": lambda values: sum(values) / len(values),
+    "max": max,
+    "min": min,
+}
 Blocks = list[dict[str, Observed]]  # what was observed in each, first to last
 PROBE_EXAMPLES = 32  # validation examples that reach and signature look at
 FEW_EXAMPLES = 4  # that the causality probe perturbs, and that are kept for figures
@@ -194,11 +199,8 @@ def observe(network: Network, start: Network, track: Track) -> Blocks:
 def gathered(blocks: Blocks) -> dict[str, float]:
     """Each metric over the blocks: its mean, largest or smallest, as the mechanism says."""
     found: dict[str, float] = {}
-    for metric, (_, over, *_) in (blocks[0] if blocks else {}).items():
-        values = [block[metric].value for block in blocks]
-        found[metric] = {"mean": sum(values) / len(values), "max": max(values), "min": min(values)}[
-            over
-        ]
+    for metric, seen in (blocks[0] if blocks else {}).items():
+        found[metric] = OVER[seen.over]([block[metric].value for block in blocks])
     return found
 
 

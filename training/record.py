@@ -164,15 +164,17 @@ def write(
         table.writeheader()
         table.writerows(history)
         file.write(text.getvalue().encode())
-    arrays: dict[str, Any]
     if examples:
-        arrays = {f"test/{name}": scores.numpy() for name, scores in examples.items()}
-        with whole(directory / "examples.npz") as file:
-            np.savez(file, **arrays)
-    arrays = {name: value.cpu().numpy() for name, value in artifacts.items()}
-    with whole(directory / "artifacts.npz") as file:
-        np.savez(file, **arrays)
+        tests = {f"test/{name}": scores for name, scores in examples.items()}
+        _write_arrays(directory / "examples.npz", tests)
+    _write_arrays(directory / "artifacts.npz", artifacts)
     if weights is not None:
         with whole(directory / "weights.pt") as file:
             torch.save(weights, file)
     write_json(directory / "result.json", record)
+
+
+def _write_arrays(path: Path, tensors: dict[str, Tensor]) -> None:
+    arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    with whole(path) as file:
+        np.savez(file, **arrays)
