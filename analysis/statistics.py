@@ -402,7 +402,9 @@ def equivalence_p(d: Array, margin: float) -> float | None:
 
 
 def ulps_apart(a: ArrayLike, b: ArrayLike) -> float:
-    """Largest |a − b| in float32 ulps of the larger magnitude; `a`, `b` finite, of one shape.
+    """Largest |a − b| in float32 ulps of the larger magnitude; `a`, `b` finite.
+
+    They are of one shape, or one is a number that all of the other are compared with.
 
     Source: Goldberg (1991), ACM Computing Surveys 23, §1.2.
     """

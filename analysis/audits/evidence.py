@@ -43,7 +43,7 @@ def saturated(comparison: Comparison) -> Iterator[Audit]:
         reached = [
             f"the {end} that {metric.name} can be"
             for end, bound in zip(("lowest", "highest"), metric.bounds or (None, None), strict=True)
-            if bound is not None and ulps_apart(scores, [bound] * scores.size) <= INERT_ULPS
+            if bound is not None and ulps_apart(scores, bound) <= INERT_ULPS
         ]
         if not metric.is_smooth and scores.size > 1 and np.ptp(scores) == 0:
             reached.append("on every seed the same")
