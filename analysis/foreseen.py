@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from analysis.audits.budget import tuned_on_reported_seeds_of
 from analysis.audits.evidence import few_seeds_of
 from analysis.record import PlannedRun
 from analysis.rules import Rules
-from analysis.text import hyper_text, seed_list
+from analysis.text import hyper_text
 
 
 def foreseen(runs: Sequence[PlannedRun], baseline: str | None, rules: Rules) -> list[str]:
@@ -28,30 +29,21 @@ def foreseen(runs: Sequence[PlannedRun], baseline: str | None, rules: Rules) -> 
         track: len(set(names) - {baseline}) if baseline else len(names) - 1
         for track, names in compared.items()
     }
-    largest = max(comparisons.values()) if rules.family == "track" else sum(comparisons.values())
+    family_size = (
+        max(comparisons.values()) if rules.family == "track" else sum(comparisons.values())
+    )
     planned = f"{len(reported)} seeds are to be reported"
-    few = few_seeds_of(len(reported), largest, rules.alpha, planned)
-    return [
-        *(f"{audit.code}: {audit.message} {audit.advice}" for audit in few),
-        *_untuned(runs, rules, reported),
-    ]
-
-
-def _untuned(runs: Sequence[PlannedRun], rules: Rules, reported: set[int]) -> Iterator[str]:
-    """Hyper is chosen from a single configuration, or on the seeds that are reported."""
-    grids: dict[tuple[str, str], set[str]] = defaultdict(set)
+    audits = [*few_seeds_of(len(reported), family_size, rules.alpha, planned)]
+    grids: dict[tuple[str, str], set[str]] = defaultdict(set)  # arm → what it is tuned over
     for run in runs:
         grids[run.track, run.variant].add(hyper_text(run.hyper))
-    if all(len(grid) == 1 for grid in grids.values()):
-        [hyper, *_] = grids.popitem()[1]
-        yield (
-            f"not tuned: every arm has one configuration, {hyper}, and which arm it suits decides: "
-            f"sweep lr, or another tunable key, over several values"
+    is_tuned = any(len(grid) > 1 for grid in grids.values())
+    if is_tuned and not rules.tuning_seeds:
+        audits.append(tuned_on_reported_seeds_of(reported, "will be"))
+    found = [f"{audit.code}: {audit.message} {audit.advice}" for audit in audits]
+    if not is_tuned:
+        found.append(
+            f"not tuned: every arm has one configuration, {hyper_text(runs[0].hyper)}, and which "
+            "arm it suits decides. Sweep lr, or another tunable key, over several values."
         )
-    elif not rules.tuning_seeds:
-        yield (
-            f"tuned_on_reported_seeds: hyper will be chosen on validation scores of seed "
-            f"{seed_list(reported)}, whose test scores are reported; harmless where both arms "
-            f"choose over the same grid. To part them, declare analysis.tuning_seeds, and train "
-            f"seeds for both"
-        )
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -107,14 +107,19 @@ def tuned_on_reported_seeds(comparison: Comparison) -> Iterator[Audit]:
         & set(comparison.seeds)
     )
     if shared:
-        yield Audit(
-            "tuned_on_reported_seeds",
-            "note",
-            f"Hyper was chosen on validation scores of seed {seed_list(shared)}, whose test scores "
-            "are reported.",
-            "Harmless where both arms choose over the same grid (see p_selection_aware). To part "
-            "them, declare analysis.tuning_seeds, and train seeds for both.",
-        )
+        yield tuned_on_reported_seeds_of(shared, "was")
+
+
+def tuned_on_reported_seeds_of(seeds: Iterable[int], tense: str) -> Audit:
+    """The audit for seeds on which hyper `was` chosen, or of a plan, `will be`."""
+    return Audit(
+        "tuned_on_reported_seeds",
+        "note",
+        f"Hyper {tense} chosen on validation scores of seed {seed_list(seeds)}, whose test scores "
+        "are reported.",
+        "Harmless where both arms choose over the same grid (see p_selection_aware). To part "
+        "them, declare analysis.tuning_seeds, and train seeds for both.",
+    )
 
 
 def parameter_parity(comparison: Comparison, ahead: Ahead | None) -> Iterator[Audit]:
