@@ -10,8 +10,6 @@ from analysis.compare import Comparison
 from analysis.record import Record, Run
 from analysis.text import NONE, run_text, seed_list, some
 
-IN_MIXER = re.compile(r"blocks\.\d+\.mixer\.")  # the names of a mixer's parameters
-
 
 def metric_mismatch(comparison: Comparison) -> Iterator[Audit]:
     """Scores in different units, or with different better ends, cannot be subtracted."""
@@ -130,8 +128,14 @@ def _other_starts(baseline: Record, idea: Record) -> dict[str, str]:
 
 
 def _explains(key: str, parameter: str) -> bool:
-    """Whether a declared start can be why a parameter starts different: the mixer's, its own."""
-    return key == "initial_stream" or IN_MIXER.match(parameter) is not None
+    """Whether a declared start can be why a parameter starts different.
+
+    `initial_stream` of any; `mixer.bias.start` of what is in the mixer's `bias`, in any block.
+    """
+    if key == "initial_stream":
+        return True
+    part = re.escape(key.removesuffix("start"))  # mixer.bias.
+    return re.match(rf"blocks\.\d+\.{part}", parameter) is not None
 
 
 def mixed_code(comparison: Comparison) -> Iterator[Audit]:

@@ -533,9 +533,10 @@ def test_a_start_that_a_variant_declares_is_a_note(tmp_path, records, arm):
 
 
 @ARMS
-def test_a_mixer_s_start_explains_what_is_in_mixers_alone(tmp_path, records, arm):
+@pytest.mark.parametrize("part", ["mixer", "mixer.query"])
+def test_a_mixer_s_start_explains_what_is_in_that_part_alone(tmp_path, records, arm, part):
     for run in pick(records, arm, lr=None):
-        run["starts"] |= {"mixer.start": "dct", "mixer.same": 1}
+        run["starts"] |= {f"{part}.start": "dct", "mixer.bias.start": 1, "mixer.que.start": 2}
     for run in pick(records, "idea", lr=None):
         run["hashes"]["init"] |= {
             "blocks.0.mixer.query.weight 64x64": "other",
@@ -549,8 +550,7 @@ def test_a_mixer_s_start_explains_what_is_in_mixers_alone(tmp_path, records, arm
     )
     against = "– against dct" if arm == "baseline" else "dct against –"
     assert "arms: blocks.0.mixer.query.weight 64x64 (seed 0–7), as" in inside
-    assert f"mixer.start: {against}" in inside
-    assert "initial_stream" not in inside  # of both
+    assert f"as the variants declare ({part}.start: {against})." in inside
 
 
 @pytest.mark.parametrize("group", ["track", "model", "optimizer", "training"])
