@@ -78,6 +78,35 @@ def test_both_stand_side_by_side(capsys):
     assert "mde_was_half_width" in out
 
 
+def test_what_is_said_then_and_now():
+    one = rejudged(PATHS["tensor_mixer"])
+    assert one.title == "sequence: idea against baseline"
+    both = one.then_and_now
+    better = "idea better (significant)"
+    half = half_width(json.loads(PATHS["tensor_mixer"].read_text())["bench_report"])
+    assert {key: both[key] for key in list(both)[:8]} == {
+        "verdict": (better, better),
+        "n_pairs": (8, 8),
+        "idea_wins": (8, 8),
+        "ties": (None, 0),
+        "idea_losses": (None, 0),
+        "p_value": (0.0081, 2 / 256),
+        "p_holm": (None, 2 / 256),
+        "ci_half_width": (None, pytest.approx(half)),
+    }
+    effect = {
+        *("p_min", "delta_mean", "ci", "ci_signflip", "ci_signflip_family", "dz", "hedges_g"),
+        *("prob_improvement", "prob_improvement_ci", "pairing_rho", "mde", "mde_rel_pct"),
+        *("margin", "seeds_needed", "p_equivalence", "inert_ulps"),
+    }
+    assert set(list(both)[8:-3]) == effect
+    assert {key: both[key] for key in list(both)[-3:]} == {
+        "system_verdict": ("worked", "partial"),
+        "practical_verdict": ("helps", "helps"),
+        "confidence": (7, one.confidence),
+    }
+
+
 def test_a_bare_bench_report(tmp_path):
     bare = tmp_path / "bench.json"
     bare.write_text(json.dumps(json.loads(PATHS["lag_bias"].read_text())["bench_report"]))
@@ -147,6 +176,83 @@ def test_what_is_mended_is_no_longer_raised(tmp_path, case):
     after = severities(rejudged(planted(tmp_path, change)))
     assert before.keys() - after.keys() == gone
     assert after.keys() <= before.keys()
+
+
+def without(*path):
+    """A change that removes a key of a bench_report."""
+
+    def change(bench):
+        for key in path[:-1]:
+            bench = bench[key]
+        del bench[path[-1]]
+
+    return change
+
+
+def set_to(value, *path):
+    """A change that sets a key of a bench_report."""
+
+    def change(bench):
+        for key in path[:-1]:
+            bench = bench[key]
+        bench[path[-1]] = value
+
+    return change
+
+
+def diverged(bench):
+    bench["idea"]["per_seed"][2] = bench["idea"]["mean"] = None
+    bench["comparison"] = {}
+
+
+RAISED = [  # report, what is changed, the audit: code, severity, how the message begins, the advice
+    ("tensor_mixer", set_to(7, "comparison", "idea_wins"), "report_disagrees", "void",
+     "The report contradicts its own scores: 7 wins are reported, the scores have 8.",
+     "Judge the runs that it was made from."),
+    ("tensor_mixer", diverged, "diverged_run", "void", "A score is missing", "Judge the runs."),
+    ("lag_bias", None, "inert", "warning", "The arms agree to 1 float32 ulps", "Look for"),
+    ("lag_bias", without("mechanism_signature"), "signature_not_recorded", "warning",
+     "No signature was recorded.", "Train again with a prediction."),
+    ("tensor_mixer", None, "signature_of_few_models", "warning",
+     "The signature was read off 1 of 8 models", "Read it off every model."),
+    ("lag_bias", None, "observations_not_recorded", "note",
+     "What was observed in each of the 8 models was not recorded", "Train again"),
+    ("lag_bias", None, "parity_not_recorded", "warning", "Parameters and FLOPs", "Train again"),
+    ("lag_bias", None, "cost_not_recorded", "note", "Time and memory", "Train again"),
+    ("lag_bias", None, "hashes_not_recorded", "note", "Whether the arms", "Train again"),
+    ("lag_bias", None, "mde_was_half_width", "note",
+     "What it calls MDE, 1.141e-08, is the half-width of the 95 % interval; no effect is",
+     "Read mde"),
+    ("tensor_mixer", None, "mde_was_half_width", "note",
+     "What it calls MDE, 0.04039, is the half-width of the 95 % interval; an effect of 0.05584 is",
+     "Read mde"),
+    ("tensor_mixer", without("idea", "sweep"), "grid_not_recorded", "warning",
+     "The grid of idea was not recorded.", "Tune both arms over one grid."),
+    ("tensor_mixer", without("idea", "best_cfg"), "grid_not_recorded", "warning",
+     "The grid of idea was not recorded.", "Tune both arms over one grid."),
+    ("tensor_mixer", set_to([], "baseline", "sweep"), "grid_not_recorded", "warning",
+     "The grid of baseline was not recorded.", "Tune both arms over one grid."),
+    ("tensor_mixer", None, "grid_edge", "warning", "The best lr of baseline, 0.001,", "Extend"),
+    ("tensor_mixer", None, "selected_on_test", "warning",
+     "Chosen without validation scores, on scores of the kind that is reported: "
+     "baseline (lr=0.001); idea (lr=0.003).", "Choose on validation scores."),
+    ("tensor_mixer", None, "tuned_on_reported_seeds", "note",
+     "The scores that chose are among those reported: baseline on seed 0–3; idea on seed 0–3.",
+     "Choose on other seeds"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "code", "severity", "message", "advice"),
+    RAISED,
+    ids=[f"{each[2]}-{each[0]}" for each in RAISED],
+)
+def test_every_audit_of_a_report(tmp_path, name, change, code, severity, message, advice):
+    one = rejudged(planted(tmp_path, change or (lambda bench: None), name))
+    [audit] = [each for each in one.audits if each.code == code]
+    assert audit.severity == severity
+    assert audit.message.startswith(message)
+    assert audit.advice.startswith(advice)
 
 
 @pytest.mark.parametrize(("values", "raised"), [(1, 0), (2, 2)])
@@ -290,7 +396,9 @@ def test_whether_the_arms_are_one_is_what_the_report_says_of_its_examples(tmp_pa
         bench["idea"] |= {key: bench["baseline"]["full"][key] for key in ("per_seed", "mean")}
         bench["comparison"] = {"inert_ulps": 500.0}
 
-    assert rejudged(planted(tmp_path, equal)).verdict == "equivalent"
+    one = rejudged(planted(tmp_path, equal))
+    assert one.verdict == "equivalent"
+    assert one.then_and_now["ci_half_width"] == (None, None)  # without spread
 
 
 def tampered_score(bench):

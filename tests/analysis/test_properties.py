@@ -165,3 +165,20 @@ def test_selection_aware_p_has_the_same_invariances(scores, random, unit):
     assert selection_aware_p(*scaled, "min") == p
     negated = (Tuned(-arm.validation, -arm.test) for arm in (baseline, idea))
     assert selection_aware_p(*negated, "max") == p
+
+
+def test_drawn_flips_know_neither_order_nor_arm_nor_what_a_seed_adds_to_both():
+    """15 seeds: more than selection_aware_p takes all flips of."""
+    generator = np.random.default_rng(0)
+    shape = (2, 2, 15, 3)  # arms, splits, seeds, configurations
+    arms = generator.integers(-9999, 9999, shape) / 2**14
+    arms[1, 1] -= 0.25
+
+    def p(arms):
+        return selection_aware_p(*(Tuned(*arm) for arm in arms), "min")
+
+    drawn = p(arms)
+    assert 0.001 < drawn < 0.5
+    assert p(arms[:, :, ::-1]) == drawn
+    assert p(arms[::-1]) == drawn
+    assert p(arms + generator.integers(-99999, 99999, (1, 2, 15, 1)) / 2**14) == drawn

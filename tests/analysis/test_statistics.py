@@ -129,6 +129,36 @@ def test_selection_aware_by_hand():
     assert statistics.selection_aware_p(baseline, idea, "max") == 0.5
 
 
+@pytest.mark.parametrize("direction", ["min", "max"])
+@pytest.mark.parametrize("units", [(1.0, 1.0), (1e-15, 1e15), (1e15, 1e-15)])
+@pytest.mark.parametrize(("seeds", "configurations"), [(5, 2), (6, 3)])
+def test_selection_aware_p_enumerates_every_flip(seeds, configurations, units, direction):
+    """Against whole numbers, in which ties are ties, with every flip written out."""
+    generator = np.random.default_rng(seeds)
+    baseline, idea = generator.integers(-5, 6, (2, 2, seeds, configurations)).tolist()
+    best = {"min": min, "max": max}[direction]
+
+    def chosen(arm):
+        """The sum of test scores of the first that is best; seeds of (validation, test)."""
+        validation, test = ([*zip(*split, strict=True)] for split in zip(*arm, strict=True))
+        sums = [sum(scores) for scores in validation]
+        return sum(test[sums.index(best(sums))])
+
+    effects = []
+    for swapped in itertools.product((False, True), repeat=seeds):
+        arms = zip(zip(*baseline, strict=True), zip(*idea, strict=True), strict=True)
+        flipped = [pair[::-1] if swap else pair for pair, swap in zip(arms, swapped, strict=True)]
+        first, second = zip(*flipped, strict=True)
+        effects.append(abs(chosen(second) - chosen(first)))
+    expected = Fraction(sum(effect >= effects[0] for effect in effects), len(effects))
+    assert 0 < expected < 1
+    arms = (
+        statistics.Tuned(*(np.array(split) * unit for split, unit in zip(arm, units, strict=True)))
+        for arm in (baseline, idea)
+    )
+    assert statistics.selection_aware_p(*arms, direction) == float(expected)
+
+
 def test_selection_aware_without_a_choice_is_the_plain_test():
     generator = np.random.default_rng(5)
     for n, exact in ((3, True), (8, True), (14, True), (15, False)):
