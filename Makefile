@@ -9,8 +9,9 @@ bin := .venv/bin
 
 .PHONY: demo test check results mutants bench
 demo: .venv/installed
-	$(bin)/python train.py -m experiment=lag_bias
-	$(bin)/python analyze.py
+	sweep=multirun/demo/$$(date +%Y-%m-%d_%H-%M-%S) && \
+	$(bin)/python train.py -m experiment=lag_bias hydra.sweep.dir=$$sweep && \
+	$(bin)/python analyze.py $$sweep
 
 test: .venv/installed-dev
 	$(bin)/ruff check .

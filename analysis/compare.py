@@ -238,13 +238,15 @@ def measure(
     margin = level * rules.margin_pct / 100
     mde = statistics.minimal_detectable_effect(d, rules.alpha / comparisons)
     sd = statistics.spread(d)
+    p_value = statistics.sign_flip_p(d)
+    p_min = min(p_min, p_value)  # of drawn flips a few more or less may count
     improved, improved_ci = statistics.probability_of_improvement(counts)
     return Effect(
         d,
         counts,
         p_min,
         delta_mean=float(d.mean()),
-        p_value=statistics.sign_flip_p(d),
+        p_value=p_value,
         ci=statistics.t_interval(d, rules.alpha),
         ci_signflip=statistics.sign_flip_interval(d, rules.alpha),
         ci_signflip_family=statistics.sign_flip_interval(d, rules.alpha / comparisons)
@@ -302,7 +304,8 @@ def _ulps_apart(
     """Largest difference over all pairs by a metric that cannot tie, and what could not be read.
 
     Over the test examples where both runs of a pair kept them, else over the mean test scores;
-    None where there is no pair, one diverged, or only metrics that can tie are known.
+    None where there is no pair, one diverged, only metrics that can tie are known, or all that is
+    compared is 0: a loss that has underflowed tells no model from another.
 
     Args:
         of_baseline: the examples of the baseline's runs by folder, as far as they were read;
@@ -321,8 +324,9 @@ def _ulps_apart(
             one, other = (np.array([run.score(metric, "test")]) for run in pair)
         ones.append(one.ravel())
         others.append(other.ravel())
-    apart = statistics.ulps_apart(np.concatenate(ones), np.concatenate(others)) if ones else None
-    return apart, problems
+    if not any(each.any() for each in (*ones, *others)):
+        return None, problems
+    return statistics.ulps_apart(np.concatenate(ones), np.concatenate(others)), problems
 
 
 def _examples(run: Run, metric: str) -> Examples:

@@ -75,7 +75,8 @@ def measure(
 def reach(network: Network, track: Track) -> dict[str, float]:
     """Norm of the loss gradient in each of the mechanism's parameters, over that in all there are.
 
-    0 where the loss does not depend on it; empty where none of the mechanism trains.
+    0 where the loss does not depend on it; empty where none of the mechanism trains, or a gradient
+    is beyond what a number can hold.
     """
     own = mechanism_parameters(network)
     trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
@@ -86,13 +87,17 @@ def reach(network: Network, track: Track) -> dict[str, float]:
     gradients = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
     norms = [gradient.double().norm().item() for gradient in gradients]
     whole = math.hypot(*norms) or 1.0  # a network that no parameter moves reaches none
+    if not math.isfinite(whole):
+        return {}
     return {name: norm / whole for name, norm in zip(trained, norms, strict=True) if name in own}
 
 
 @contextmanager
 def neutralised(network: Network) -> Iterator[None]:
     """The network with every mechanism taken out, for as long as the context lasts."""
-    found = mechanisms(network)
+    every = mechanisms(network)
+    inner = {name for name in every for around in every if name.startswith(f"{around}.")}
+    found = {name: mechanism for name, mechanism in every.items() if name not in inner}
 
     def put(name: str, module: torch.nn.Module) -> None:
         parent, _, child = name.rpartition(".")
@@ -125,7 +130,9 @@ def causal(network: Network, track: Track) -> bool | None:
     """Do outputs ignore later tokens, while training and after? None where nobody claims it."""
     if not (track.requires_causal or all(mixer.causal for mixer in network.mixers)):
         return None
-    # of a copy: what a module keeps of what it sees in training must not change the network
+    # Of a copy: what a module keeps of what it sees in training must not change the network. What
+    # it kept of a pass with gradients cannot be copied; after this pass it has none.
+    network(track.validation.inputs[:1])
     return all(ignores_later_tokens(copy.deepcopy(network).train(m), track) for m in (False, True))
 
 

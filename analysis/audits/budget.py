@@ -40,11 +40,14 @@ def _tries(arm: Arm) -> int:
     """Configurations, of those known to be numerically one a single one: that tuned nothing.
 
     They are one where they have the same seeds, and on each the same score by a metric that cannot
-    tie: equal accuracies do not show that a key does nothing.
+    tie: equal accuracies do not show that a key does nothing, nor do losses that are 0.
     """
     different: set[object] = set()
     for hyper, runs in arm.grid.items():
-        known = all(run.smooth and not run.diverged for run in runs.values())
+        known = all(
+            run.smooth and not run.diverged and run.score(run.smooth, "test") != 0
+            for run in runs.values()
+        )
         different.add(tuple(map(_scores, sorted(runs.items()))) if known else hyper)
     return len(different)
 

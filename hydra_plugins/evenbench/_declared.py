@@ -25,12 +25,11 @@ def refuse_other_rules(kept: Iterable[Mapping[str, Any]], config: Config, direct
     A record that was taken from another sweep keeps what it declared there, and names this one's
     baseline. What a record does not hold, it does not declare.
     """
-    asked = _declared({"baseline": config.baseline, "analysis": config.analysis.model_dump()})
+    asked = _asked(config)
     for record in kept:
         declared = _declared(record)
         looked_at = ["baseline"] if "taken_from" in record else list(OPTIONS)
-        other = [key for key in looked_at if key in declared and declared[key] != asked[key]]
-        if other:
+        if other := [key for key in looked_at if key in differing(record, config)]:
             changes = ", ".join(f"{key}={_text(declared[key])}" for key in other)
             now = ", ".join(_text(asked[key]) for key in other)
             # an arm must be named, and of no tuning seeds there is nothing to say
@@ -44,6 +43,16 @@ def refuse_other_rules(kept: Iterable[Mapping[str, Any]], config: Config, direct
                 f"resume with what was declared{otherwise if options else ''}, or choose another "
                 f"hydra.sweep.dir"
             )
+
+
+def differing(record: Mapping[str, Any], config: Config) -> list[str]:
+    """The rules that a record declares otherwise than they are asked for now."""
+    declared, asked = _declared(record), _asked(config)
+    return [key for key in OPTIONS if key in declared and declared[key] != asked[key]]
+
+
+def _asked(config: Config) -> dict[str, Any]:
+    return _declared({"baseline": config.baseline, "analysis": config.analysis.model_dump()})
 
 
 def _declared(record: Mapping[str, Any]) -> dict[str, Any]:

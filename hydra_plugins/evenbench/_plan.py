@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from hydra_plugins.evenbench import _processes, _resume
-from hydra_plugins.evenbench._declared import refuse_other_rules
+from hydra_plugins.evenbench._declared import differing, refuse_other_rules
 from training.config import SCHEMA, Config, config_hashes, digest, identity, run_name, validated
 from training.errors import UserError, started
 from training.files import write_json
@@ -49,7 +49,7 @@ def plan(
             )
     runs = [identity(cfg, cfg.hydra.runtime.choices) for cfg in configs]
     variants = {run["variant"] for run in runs}
-    if len(variants) > 1 and checked[0].baseline not in variants:
+    if len(variants) > 1 and checked[0].baseline not in (None, *variants):
         log.warning(
             "baseline is %s, which this sweep does not train (it trains %s): say baseline=NAME",
             checked[0].baseline,
@@ -82,7 +82,7 @@ def plan(
 
     for warning in warnings:
         log.warning(warning)
-    taken, foreign = _taken(borrowed, today, directory, names, checked[0].baseline)
+    taken, foreign = _taken(borrowed, today, directory, names, checked[0])
     kept, stale = _kept(changed, directory, names, taken)
     if borrowed:
         log.info("%d of %d runs are taken from other sweeps", len(taken), len(runs))
@@ -102,15 +102,20 @@ def _taken(
     today: Mapping[int, Record],
     directory: Path,
     names: Sequence[str],
-    baseline: str | None,
+    config: Config,
 ) -> tuple[set[int], Reasons]:
     """Copy other sweeps' runs that would come out the same here; which, and why not the others."""
     taken, foreign = set[int](), defaultdict[str, list[int]](list)
     for i, (source, record) in borrowed.items():
+        rules = [key for key in differing(record, config) if key != "baseline"]  # made to be this
         if why := _resume.changed(record["hashes"] | _environment(record), today[i]):
             foreign[f"not taken from {source.parent}: {why} differs"].append(i)
+        elif rules:
+            foreign[f"not taken from {source.parent}: {', '.join(rules)} is declared there"].append(
+                i
+            )
         else:
-            _resume.take(source, directory / names[i], baseline)
+            _resume.take(source, directory / names[i], config.baseline)
             taken.add(i)
     return taken, foreign
 

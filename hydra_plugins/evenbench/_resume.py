@@ -23,12 +23,15 @@ def finished(directory: Path) -> dict[str, Any] | None:
         record = json.loads((directory / RECORD).read_text())
         if not all(isinstance(record[key], dict) for key in ("hashes", "environment", "scores")):
             return None
+        declared = record.get("analysis") or {}
+        if not isinstance(declared.get("tuning_seeds", []), list):
+            return None
         for name in ("artifacts.npz", "examples.npz")[: 2 if record["status"] == "finished" else 1]:
             with zipfile.ZipFile(directory / name) as arrays:
                 if arrays.testzip():
                     return None
         return record
-    except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, zipfile.BadZipFile):
         return None
 
 

@@ -287,7 +287,7 @@ def test_the_schema_knows_the_words_of_the_code():
 
 def all_tie(records):
     for run in records:
-        run["scores"]["test"] = 0.0
+        run["scores"]["test"] = 0.5
 
 
 def one_seed(records):

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from analysis.audits.audit import Audit
+from analysis.compare import measure
+from analysis.rules import Rules
 from analysis.verdict import Case, Conclusion, conclude
 from tests.analysis.builder import (
     EVERYTHING,
     analysed,
+    can_tie,
     conclusion,
     diverge,
     grid,
@@ -183,7 +186,7 @@ def test_warnings_and_notes_void_nothing():
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_golden_verdicts(tmp_path, case):
     d = [0.0 if value is None else value for value in case["d"]]
-    baseline = case.get("baseline", [0.0] * len(d))
+    baseline = case.get("baseline", [0.5] * len(d))
     idea = case.get("idea", [score + each for score, each in zip(baseline, d, strict=True)])
     records = paired(baseline, idea)
     for seed, value in enumerate(case["d"]):
@@ -301,3 +304,21 @@ def test_confidence(tmp_path):
     [judged] = analysed(write_sweep(tmp_path / "void", records))
     assert judged.confidence == 0
     assert conclusion(*[Audit("x", "warning", "", "")] * 9).confidence == 1
+
+
+def test_a_loss_of_0_tells_no_model_from_another(tmp_path):
+    """A task solved so well that cross-entropy underflows: the arms are not one for that."""
+    records = grid()
+    for each in records:
+        can_tie(each, 1.0, 0.0)
+    [judged] = analysed(write_sweep(tmp_path, records, examples=False))
+    assert judged.verdict == "equivalent"
+    assert "unequal_grid" not in {each.code for each in judged.audits}
+
+
+def test_no_p_lies_below_the_smallest():
+    """Of 25 pairs flips are drawn, and by chance fewer may count than would of all."""
+    d = np.array([0.0] * 10 + [-0.1] * 15) - np.linspace(0, 1e-3, 25) * (np.arange(25) >= 10)
+    effect = measure(np.ones(25), 1 + d, "min", Rules(), 1)
+    assert effect.p_min <= effect.p_value
+    assert effect.p_min < 1e-4

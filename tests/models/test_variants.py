@@ -12,17 +12,14 @@ from omegaconf import DictConfig
 
 from models.mixer import Mixer
 from models.network import Network, mechanism_parameters, mechanisms
-from tests.conftest import SMALL, names
+from tests.conftest import ROOT, SMALL, names
 from tracks.track import Track
 from training import probes
 from training.build import build
 from training.config import Config, validated
 
 Built = tuple[Config, Track, Network]
-OTHERWISE = {  # what a YAML is there to say otherwise
-    ("track", "sunspots", "name"),
-    ("variant", "dense_attention", "causal"),
-}
+OTHERWISE = {("variant", "dense_attention", "causal")}  # what a YAML is there to say otherwise
 
 
 @pytest.fixture(params=names("variant"))
@@ -121,6 +118,8 @@ def test_a_constructors_defaults_are_those_of_the_yaml(
     composed: Callable[..., DictConfig], group: str, name: str
 ) -> None:
     """So that a class means the same, whether its YAML spells a key out or not."""
+    if "defaults:" in (ROOT / "conf" / group / f"{name}.yaml").read_text():
+        pytest.skip("stands over another YAML, to say something else")
     found = validated(composed(f"{group}={name}"))
     nodes = [found.track if group == "track" else found.variant.mixer]
     while nodes:

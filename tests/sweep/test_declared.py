@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from omegaconf import DictConfig
 
 from analysis.arguments import parse
-from hydra_plugins.evenbench._declared import refuse_other_rules
+from hydra_plugins.evenbench._declared import differing, refuse_other_rules
+from hydra_plugins.evenbench._resume import finished
 from training.config import validated
 from training.errors import UserError
 
@@ -66,3 +69,21 @@ def test_the_same_rules_and_runs_that_declared_nothing_here_are_kept(
     composed: Callable[..., DictConfig], asked: str, kept: list[dict[str, Any]]
 ) -> None:
     refuse_other_rules(kept, validated(composed(asked)), Path("sweep"))
+
+
+def test_rules_that_differ_are_named(composed: Callable[..., DictConfig]) -> None:
+    """A run of another sweep is taken where it declared what is declared here."""
+    config = validated(composed("analysis.alpha=0.01", "baseline=idea"))
+    assert differing(record(), config) == ["baseline", "analysis.alpha"]
+    assert differing(record(alpha=0.01) | {"baseline": "idea"}, config) == []
+
+
+@pytest.mark.parametrize("declared", ["x", {"tuning_seeds": 5}, ["alpha"]])
+def test_a_record_whose_declaration_is_damaged_is_no_finished_run(
+    tmp_path: Path, declared: object
+) -> None:
+    whole = {"hashes": {}, "environment": {}, "scores": {}, "status": "diverged"}
+    np.savez(tmp_path / "artifacts.npz", a=np.zeros(1))
+    for analysis, is_whole in ((None, True), (declared, False)):
+        (tmp_path / "result.json").write_text(json.dumps(whole | {"analysis": analysis}))
+        assert (finished(tmp_path) is not None) is is_whole

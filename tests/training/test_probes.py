@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ import torch
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
+from models.lag_table import LagTable
 from models.mixer import Mixer, Observed
 from models.network import Network
 from tests.conftest import SMALL
@@ -350,3 +352,42 @@ def test_a_metric_that_cannot_tie_needs_no_loss_beside_it(composed: Compose) -> 
     assert set(measured["secondary"]) == {"mae"}
     assert measured["probes"]["loss_ablation"] is None
     assert measured["probes"]["ablation"] is not None
+
+
+class Keeping(LagTable):
+    """Keeps what it gave last, gradients and all."""
+
+    def forward(self, lags: Tensor) -> Tensor:
+        self.last = super().forward(lags)
+        return self.last
+
+
+class Around(LagTable):
+    """A mechanism with another one inside."""
+
+    def __init__(self, heads: int, context: int) -> None:
+        super().__init__(heads, context)
+        self.layers = nn.ModuleList([LagTable(heads, context)])
+
+    def forward(self, lags: Tensor) -> Tensor:
+        return super().forward(lags) + self.layers[0](lags)
+
+
+@pytest.mark.parametrize("bias", [Keeping, Around])
+def test_mechanisms_of_any_build_are_measured(composed: Compose, bias: type[LagTable]) -> None:
+    track, network = built(composed)
+    for each in network.blocks:
+        each.mixer.bias = bias(2, 32)
+        nn.init.normal_(each.mixer.bias.table)
+    network.eval()
+    scores = evaluate(network, track, track.test)
+    measured = probes.measure(None, network, network, track, scores, scores)
+    assert measured["probes"]["causal"] is True
+    assert measured["probes"]["ablation"] != 0
+    assert evaluate(network, track, track.test)["mse"].equal(scores["mse"])  # all is put back
+
+
+def test_a_gradient_beyond_all_numbers_is_not_measured(composed: Compose) -> None:
+    track, network = built(composed)
+    network.head.weight.register_hook(lambda gradient: gradient * math.inf)
+    assert probes.reach(network, track) == {}
