@@ -1,29 +1,29 @@
-"""Multi-head softmax attention, with or without a lag bias."""
+"""Multi-head softmax attention, with a slot for what turns its queries and keys, one for a bias."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.lag_bias import LagBias
-from models.mixer import Mixer, Observed
+from models.lag_bias import LagBias, LogitBias
+from models.mixer import Mixer, Observed, offered
+from models.rotation import Rotation
 
 
 class Attention(Mixer):
-    """softmax(QKᵀ/√dₕ + b(lag)) V (Vaswani et al. 2017, arXiv 1706.03762).
-
-    Lags are counted from 0 at the token itself, backwards: lag = i − j for query i and key j.
-    Where attention is not causal, lag = |i − j|.
+    """softmax(QKᵀ/√dₕ + b) V (Vaswani et al. 2017, arXiv 1706.03762).
 
     Args:
-        causal: later tokens get −inf on their logits.
-        bias: builds the lag bias, as `bias(heads=H, context=N)`; None for none.
+        causal: later time steps get −inf on their logits; tokens of one step see each other.
+        rotation: builds what turns queries and keys; None for nothing.
+        bias: builds what is added to the logits; None for nothing.
     Raises:
-        ValueError: heads do not divide dim.
+        ValueError: heads do not divide dim, or causal without a time axis.
     """
 
     def __init__(
@@ -31,50 +31,66 @@ class Attention(Mixer):
         dim: int,
         heads: int,
         axes: tuple[int, ...],
+        time_axis: int | None = None,
         causal: bool = True,
-        bias: Callable[..., LagBias] | None = None,
+        rotation: Callable[..., Rotation] | None = None,
+        bias: Callable[..., LogitBias] | None = None,
     ) -> None:
         super().__init__()
         if dim % heads:
             raise ValueError(f"model.heads is {heads}, must divide model.dim {dim}")
+        if causal and time_axis is None:
+            raise ValueError("causal is true, but the track has no time axis: say causal: false")
         self.heads = heads
         self.causal = causal
+        self.axes, self.time_axis = axes, time_axis
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)
-        n = math.prod(axes)
-        self.bias = bias(heads=heads, context=n) if bias else None
-        lag = torch.arange(n)[:, None] - torch.arange(n)  # (N, N), negative for later keys
-        future = torch.zeros(n, n).masked_fill(lag < 0, -math.inf) if causal else torch.zeros(n, n)
-        self.lag: Tensor
-        self.future: Tensor
-        self.register_buffer("lag", lag.clamp(min=0) if causal else lag.abs(), persistent=False)
-        self.register_buffer("future", future, persistent=False)
+        context = math.prod(axes)
+        given: dict[str, Any] = {"dim": dim, "heads": heads, "axes": axes, "time_axis": time_axis}
+        self.bias = offered(bias, **given, context=context) if bias else None
+        self.rotation = offered(rotation, **given, context=context) if rotation else None
+        slots = [each for each in (self.bias, self.rotation) if each is not None]
+        self.any_length = all(slot.any_length for slot in slots)
+        self.future: Tensor  # (N, N), kept: a mask of another length is made when it is needed
+        self.register_buffer("future", self._later(context, context), persistent=False)
+
+    def _later(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor:
+        """−inf where a key stands in a later time step than the query, else 0: (Nq, Nk)."""
+        if not self.causal:
+            return torch.zeros(queries, keys, device=device)
+        assert self.time_axis is not None
+        per_step = math.prod(self.axes[self.time_axis + 1 :])
+        steps = self.axes[self.time_axis] if len(self.axes) > 1 else keys
+        step = torch.arange(keys, device=device) // per_step % steps
+        later = step > step[keys - queries :, None]
+        return torch.zeros(queries, keys, device=device).masked_fill(later, -math.inf)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, N, d) → queries, keys, values, each (B, H, N, dₕ)."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return q, k, v
 
-    @property
-    def lags(self) -> Tensor:
-        """All that the context has, (N,)."""
-        return torch.arange(len(self.lag), device=self.lag.device)
-
-    def mask(self) -> Tensor | None:
-        """What is added to the logits, (H, N, N); None where there is no bias."""
-        if self.bias is None:
+    def mask(self, q: Tensor, k: Tensor, x: Tensor) -> Tensor | None:
+        """What is added to the logits, (B or 1, H or 1, Nq, Nk); None where torch's own will do."""
+        queries, keys = q.shape[-2], k.shape[-2]
+        if self.bias is None and (not self.causal or (len(self.axes) == 1 and queries == keys)):
             return None
-        curve: Tensor = self.bias(self.lags)  # (H, N)
-        return curve[:, self.lag] + self.future
+        known = self.future.shape == (queries, keys)
+        future = self.future if known else self._later(queries, keys, q.device)
+        return future if self.bias is None else self.bias(q, k, x) + future
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
         q, k, v = self.project(x)
-        mask = self.mask()
+        mask = self.mask(q, k, x)
+        if self.rotation is not None:
+            q, k = self.rotation(q, k, x)
         mixed = F.scaled_dot_product_attention(
             q,
             k,
             v,
-            attn_mask=None if mask is None else mask.to(q.dtype),
+            # the same for all examples: (H, Nq, Nk), for which torch takes the cheaper path
+            attn_mask=None if mask is None else mask.to(q.dtype).squeeze(0),
             is_causal=self.causal and mask is None,
         )
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(-2))  # (B, H, N, dₕ) → (B, N, d)
@@ -86,10 +102,13 @@ class Attention(Mixer):
         The last token is the one that every lag of the context can act on.
         """
         q, k, _ = self.project(x)
-        logits = q[:, :, -1:] @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (B, H, 1, N)
-        mask = self.mask()
+        q = q[:, :, -1:]
+        mask = self.mask(q, k, x)
+        if self.rotation is not None:
+            q, k = self.rotation(q, k, x)
+        logits = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (B, H, 1, N)
         if mask is not None:
-            logits = logits + mask[:, -1:]
+            logits = logits + mask
         return logits.softmax(-1)[:, :, 0].mean(0).flip(-1)  # by key → by lag
 
     def signature(self, start: Mixer, x: Tensor) -> dict[str, Observed]:
@@ -105,13 +124,18 @@ class Attention(Mixer):
             ),
             "nonmonotone_heads": Observed((rise > 0).double().mean().item(), least=0.0, most=1.0),
         }
-        if isinstance(self.bias, LagBias):
-            assert isinstance(start.bias, LagBias)
-            observed |= self.bias.shape_signature(start.bias, self.lags)
+        q, k, _ = self.project(x)
+        # what stands in a slot may be its neutral, which observes nothing
+        if isinstance(self.bias, LogitBias):
+            assert isinstance(start.bias, LogitBias)
+            observed |= self.bias.signature(start.bias, q, k, x)
+        if isinstance(self.rotation, Rotation):
+            assert isinstance(start.rotation, Rotation)
+            observed |= self.rotation.signature(start.rotation, q, k, x)
         return observed
 
     def artifacts(self, x: Tensor) -> dict[str, Tensor]:
         found = {"attention": self.profile(x)}  # (H, N)
-        if self.bias is not None:
-            found["bias"] = self.bias(self.lags)  # (H, N)
+        if isinstance(self.bias, LagBias):
+            found["bias"] = self.bias.curve(torch.arange(x.shape[1], device=x.device))  # (H, N)
         return found

@@ -21,7 +21,7 @@ class ExpMixture(LagBias):
     whatever its parameters are: seeing that in a trained model is no evidence.
 
     Args:
-        heads, context: H, and the number of lags that the context has (unused: rates fit any).
+        heads: H.
         components: exponentials per head.
         gamma: strength, the number in front.
     Raises:
@@ -35,7 +35,7 @@ class ExpMixture(LagBias):
         "bias_min_second_difference": "b is convex for every set of rates, but for rounding",
     }
 
-    def __init__(self, heads: int, context: int, components: int = 8, gamma: float = 1.0) -> None:
+    def __init__(self, heads: int, components: int = 8, gamma: float = 1.0) -> None:
         super().__init__(heads, gamma)
         if components < 1:
             raise ValueError(f"components is {components}, must be a whole number ≥ 1")
@@ -48,7 +48,7 @@ class ExpMixture(LagBias):
         self.log_rates = nn.Parameter((rates / (1 + rates)).log())  # (H, J)
         self.logits = nn.Parameter(torch.zeros(heads, components))  # (H, J)
 
-    def forward(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
+    def curve(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
         log_weights = at_least_float32(self.logits).log_softmax(-1)
         decay = at_least_float32(self.log_rates).exp()[..., None] * lags  # (H, J, L)
         return self.gamma * (log_weights[..., None] - decay).logsumexp(1)

@@ -33,12 +33,12 @@ class LagTable(LagBias):
             raise ValueError(f"length is {length}, must be a whole number ≥ 1")
         self.table = nn.Parameter(torch.zeros(heads, length))  # (H, L)
 
-    def forward(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
+    def curve(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
         last = self.table.shape[1] - 1
         return self.gamma * at_least_float32(self.table[:, lags.clamp(max=last)])
 
     def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:
-        bias, before = self(lags).double(), start(lags).double()  # (H, N)
+        bias, before = self.curve(lags).double(), start.curve(lags).double()  # (H, N)
         falling = (bias.diff() < 0).double().mean().item()
         bending = (bias.diff(n=2) > 0).double().mean().item()
         distance = (bias - before).square().mean().sqrt().item()

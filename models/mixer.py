@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -14,6 +15,15 @@ from torch import Generator, Tensor, nn
 def at_least_float32(t: Tensor) -> Tensor:
     """The tensor in float32, or in float64 if it is that already."""
     return t.to(torch.promote_types(t.dtype, torch.float32))
+
+
+Built = TypeVar("Built")
+
+
+def offered(make: Callable[..., Built], **given: Any) -> Built:
+    """Call it with what it names of the arguments that are given."""
+    names = inspect.signature(make).parameters
+    return make(**{name: value for name, value in given.items() if name in names})
 
 
 class Observed(NamedTuple):
@@ -29,14 +39,29 @@ class Observed(NamedTuple):
     most: float = math.inf
 
 
+class Trains(NamedTuple):
+    """How a mechanism's parameter trains.
+
+    At `scale` times the learning rate, None for the run's `mechanism_lr_scale`; with the
+    optimizer's weight decay or without.
+    """
+
+    scale: float | None = None
+    decay: bool = False
+
+
 class Mixer(nn.Module, ABC):
     """Mixes tokens, (B, N, d) → (B, N, d): the one part of the network that a variant changes.
 
-    The network builds one per block, as `mixer(dim=d, heads=H, axes=(n₁, …))` with N = ∏ nₐ.
+    The network builds one per block. Its constructor is given what it names of `dim` (d), `heads`
+    (H), `axes` (lengths of the token grid's axes while training, N is their product) and
+    `time_axis` (which of them is time, None where none is); its other arguments are keys of the
+    YAML.
     """
 
-    given: ClassVar[frozenset[str]] = frozenset({"dim", "heads", "axes"})  # no keys of its YAML
-    causal: bool = False  # claims that a token's output depends on no later token
+    given: ClassVar[frozenset[str]] = frozenset({"dim", "heads", "axes", "time_axis"})
+    causal: bool = False  # claims that a token's output depends on no later time step
+    any_length: bool = False  # claims to take grids of other lengths than it was built for
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
@@ -57,16 +82,18 @@ class Mixer(nn.Module, ABC):
 
 
 class Mechanism(nn.Module, ABC):
-    """The part of a mixer that is the idea: it has parameters of its own, and can be taken out.
+    """The part of a mixer that is the idea, and can be taken out.
 
-    A parameter starts as `draw` says, else as its constructor sets it without chance, else by the
-    rule of its layer (`models.network.initialise`). All train at `lr · mechanism_lr_scale` and take
-    no weight decay; the probes ask whether they are reached by the loss, and what the score loses
-    when `neutral()` stands instead.
+    All that it needs it says itself. A parameter starts as `draw` says, else as its constructor
+    sets it without chance, else by the rule of its layer (`models.network.initialise`). The probes
+    ask whether its parameters are reached by the loss, and what the score loses when `neutral()`
+    stands instead.
     """
 
     # Metrics of the signature that no training could refute, and why: shown, but no evidence.
     by_construction: ClassVar[Mapping[str, str]] = {}
+    # FLOPs of operations that torch's counter does not know: operation → f(shapes of its arguments)
+    flop_rules: ClassVar[Mapping[Any, Callable[..., int]]] = {}
 
     @abstractmethod
     def neutral(self) -> nn.Module:
@@ -80,3 +107,7 @@ class Mechanism(nn.Module, ABC):
             generator: the parameter's own stream.
         """
         return None
+
+    def trains(self, name: str) -> Trains:
+        """How the parameter `name` trains: here, each as one of the mechanism's own numbers."""
+        return Trains()

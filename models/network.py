@@ -1,69 +1,95 @@
-"""The network around a mixer; it is the same for every variant."""
+"""The network around the mixers; it is the same for every variant."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from models.mixer import Mechanism, Mixer
+from models.mixer import Mechanism, Mixer, offered
+from models.mlp import MLPS
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 class Block(nn.Module):
-    """Pre-norm residual block: a token mixer, then an MLP per token."""
+    """Pre-norm residual block: a token mixer, then an MLP per token, or none."""
 
-    def __init__(self, dim: int, mixer: Mixer) -> None:
+    def __init__(self, dim: int, mixer: Mixer, mlp: nn.Module | None) -> None:
         super().__init__()
         self.mixer_norm = nn.LayerNorm(dim)
         self.mixer = mixer
-        self.mlp_norm = nn.LayerNorm(dim)
-        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+        self.mlp_norm = nn.LayerNorm(dim) if mlp else None
+        self.mlp = mlp
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
         x = x + self.mixer(self.mixer_norm(x))
-        return x + self.mlp(self.mlp_norm(x))
+        if self.mlp is not None and self.mlp_norm is not None:
+            x = x + self.mlp(self.mlp_norm(x))
+        return x
 
 
 class Network(nn.Module):
-    """Embedding (+ positions) → blocks → norm → head: (B, N, in) → (B, N, out).
+    """The track's encoder (+ positions) → blocks → norm → the track's head.
 
     Args:
-        in_features, out_features: numbers per token, read and given.
-        axes: lengths of the token grid's axes; N is their product.
-        mixer: builds one block's token mixer, as `mixer(dim=d, heads=H, axes=axes)`.
+        encoder: what the track reads → tokens, (B, N, d).
+        head: tokens → what the track's readout reads, (B, N, d) → (B, N, out).
+        axes: lengths of the token grid's axes while training; N is their product.
+        time_axis: which of them is time, None where none is.
+        mixers: build the blocks' token mixers, one after the other, and over again.
         dim, heads, layers: width d, attention heads H, blocks.
-        positions: `learned` adds one vector per token; `none` leaves order to the mixer.
+        mlp: a name in `models.mlp.MLPS`, or None for blocks without.
+        positions: `learned` adds one vector per token; `none` leaves order to the mixers.
+    Raises:
+        ValueError: layers are not a multiple of the mixers, or no MLP has that name.
     """
 
     def __init__(
         self,
-        in_features: int,
-        out_features: int,
+        encoder: nn.Module,
+        head: nn.Module,
         axes: tuple[int, ...],
-        mixer: Callable[..., Mixer],
+        mixers: Sequence[Callable[..., Mixer]],
+        time_axis: int | None = None,
         dim: int = 64,
         heads: int = 4,
         layers: int = 2,
+        mlp: str | None = "gelu",
         positions: Literal["learned", "none"] = "learned",
     ) -> None:
         super().__init__()
-        self.embed = nn.Linear(in_features, dim)
+        if layers % len(mixers):
+            raise ValueError(
+                f"{len(mixers)} mixers, whose number must divide model.layers {layers}"
+            )
+        if mlp is not None and mlp not in MLPS:
+            raise ValueError(f"model.mlp is {mlp}, must be null or one of {', '.join(MLPS)}")
+        self.axes = axes
+        self.embed = encoder
         self.positions = (
             nn.Parameter(torch.zeros(math.prod(axes), dim)) if positions == "learned" else None
         )
         self.blocks = nn.ModuleList(
-            Block(dim, mixer(dim=dim, heads=heads, axes=axes)) for _ in range(layers)
+            Block(
+                dim,
+                offered(
+                    mixers[i % len(mixers)], dim=dim, heads=heads, axes=axes, time_axis=time_axis
+                ),
+                None if mlp is None else MLPS[mlp](dim),
+            )
+            for i in range(layers)
         )
         self.norm = nn.LayerNorm(dim)
-        self.head = nn.Linear(dim, out_features)
+        self.head = head
 
-    def forward(self, x: Tensor) -> Tensor:  # (B, N, in) → (B, N, out)
-        x = self.embed(x)
+    def forward(self, inputs: Tensor) -> Tensor:  # (B, …) → (B, N, out)
+        x = self.embed(inputs)  # (B, N, d)
         if self.positions is not None:
-            x = x + self.positions
+            x = x + self.positions[: x.shape[1]]
         for block in self.blocks:
             x = block(x)
         out: Tensor = self.head(self.norm(x))
@@ -96,9 +122,10 @@ def initialise(
     """Draw every random start, each parameter from a stream keyed by its own name.
 
     So a parameter that two networks share by name and shape starts bitwise equal in both, whatever
-    else they hold. The first that applies: what its mechanism draws; positions are normal with std
-    0.02; what a constructor sets without chance stays (norms are the identity); of a linear layer,
-    weights are normal with variance 1/fan_in (LeCun et al. 1998) and biases 0.
+    else they hold. The first that applies: what a module around it draws, by a method
+    `draw(name, generator)`; positions are normal with std 0.02; what a constructor sets without
+    chance stays (norms are the identity); weights of linear layers and convolutions are normal with
+    variance 1/fan_in (LeCun et al. 1998) and their biases 0; embeddings are standard normal.
 
     Args:
         again: the same network, constructed once more: what is not the same in it, a constructor
@@ -106,7 +133,7 @@ def initialise(
         generator_for: the random stream of the parameter of that name.
     Raises:
         TypeError: a parameter that a constructor draws, of a module that has no rule here; a
-            buffer that it draws.
+            buffer that it draws; a start of another shape.
     """
     twins = dict(again.named_parameters())
     for prefix, module in network.named_modules():
@@ -114,23 +141,14 @@ def initialise(
             if name not in twins:  # shared with another module: it starts by its first name
                 continue
             drawn = _drawn(network, name, generator_for)
-            if drawn is not None:
-                parameter.copy_(drawn)
-            elif isinstance(module, Network):
-                parameter.copy_(0.02 * torch.randn(parameter.shape, generator=generator_for(name)))
-            elif parameter.equal(twins[name]):
+            if drawn is None and not isinstance(module, Network) and parameter.equal(twins[name]):
                 continue
-            elif isinstance(module, nn.Linear) and parameter.ndim == 1:
-                parameter.zero_()
-            elif isinstance(module, nn.Linear):
-                weight = torch.randn(parameter.shape, generator=generator_for(name))  # (out, in)
-                parameter.copy_(weight / math.sqrt(parameter.shape[1]))
-            else:
+            start = _by_rule(module, name, parameter, generator_for) if drawn is None else drawn
+            if start.shape != parameter.shape:
                 raise TypeError(
-                    f"{name} of {type(module).__name__} starts at random, and no rule says how: "
-                    f"set it to values without chance in the constructor, or draw it in the "
-                    f"method draw(name, generator) of a Mechanism"
+                    f"{name} was drawn as {tuple(start.shape)}, must be {tuple(parameter.shape)}"
                 )
+            parameter.copy_(start)
     buffers = dict(again.named_buffers())
     for name, buffer in network.named_buffers():
         if not buffer.equal(buffers[name]):
@@ -143,14 +161,37 @@ def initialise(
 def _drawn(
     network: nn.Module, name: str, generator_for: Callable[[str], Generator]
 ) -> Tensor | None:
-    """The start that the innermost mechanism around a parameter draws for it, if one does."""
+    """The start that the innermost module around a parameter draws for it, if one does."""
     around = [
-        (prefix, mechanism)
-        for prefix, mechanism in mechanisms(network).items()
-        if name.startswith(f"{prefix}.")
+        (prefix, module)
+        for prefix, module in network.named_modules()
+        if prefix and name.startswith(f"{prefix}.") and hasattr(module, "draw")
     ]
-    for prefix, mechanism in reversed(around):
-        drawn = mechanism.draw(name.removeprefix(f"{prefix}."), generator_for(name))
+    for prefix, module in reversed(around):
+        drawn: Tensor | None = module.draw(name.removeprefix(f"{prefix}."), generator_for(name))
         if drawn is not None:
             return drawn
     return None
+
+
+def _by_rule(
+    module: nn.Module,
+    name: str,
+    parameter: nn.Parameter,
+    generator_for: Callable[[str], Generator],
+) -> Tensor:
+    """The start of a layer's parameter, as the layer's kind has it."""
+    if isinstance(module, Network):  # positions
+        return 0.02 * torch.randn(parameter.shape, generator=generator_for(name))
+    if isinstance(module, nn.Embedding):
+        return torch.randn(parameter.shape, generator=generator_for(name))
+    if not isinstance(module, (nn.Linear, *CONVOLUTIONS)):
+        raise TypeError(
+            f"{name} of {type(module).__name__} starts at random, and no rule says how: set it to "
+            f"values without chance in the constructor, or make it part of a Mechanism, whose "
+            f"method draw(name, generator) draws it"
+        )
+    if parameter.ndim == 1:
+        return torch.zeros(parameter.shape)
+    weight = torch.randn(parameter.shape, generator=generator_for(name))  # (out, in, …)
+    return weight / math.sqrt(math.prod(parameter.shape[1:]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -15,6 +15,12 @@ def orthonormal(free: Tensor) -> Tensor:
     """The Q of a thin QR with positive diagonal of R (hence unique), (n, r) → (n, r)."""
     q, r = torch.linalg.qr(at_least_float32(free))
     return q * torch.where(r.diagonal() < 0, -1.0, 1.0)
+
+
+def qr_flops(shape: torch.Size, *args: Any, **kwargs: Any) -> int:
+    """Householder thin QR with its Q formed, (n, r): 2·(2nr² − ⅔r³) (Golub & Van Loan, §5.2)."""
+    n, r = shape[-2:]
+    return int(4 * n * r**2 - 4 * r**3 / 3)
 
 
 class TensorMixer(Mixer, Mechanism):
@@ -37,13 +43,11 @@ class TensorMixer(Mixer, Mechanism):
         "mixing_norm_ratio": "a product of factors of norm below 1 cannot grow a vector",
     }
 
-    def __init__(
-        self,
-        dim: int,
-        heads: int,
-        axes: tuple[int, ...],
-        rank: int | Literal["auto"] = "auto",
-    ) -> None:
+    flop_rules: ClassVar[Mapping[Any, Callable[..., int]]] = {
+        torch.ops.aten.linalg_qr: qr_flops,
+    }
+
+    def __init__(self, axes: tuple[int, ...], rank: int | Literal["auto"] = "auto") -> None:
         super().__init__()
         self.axes = axes
         ranks = [n // 2 if rank == "auto" else rank for n in axes]

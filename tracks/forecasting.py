@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tracks.track import Metric, Split, Track
 
@@ -18,6 +18,9 @@ class Forecasting(Track):
     All of the horizon is read off at the last token, where every lag of the context can act; what
     the model says at earlier tokens is not asked for. Example: context 32, horizon 8 gives inputs
     (n, 32, 1), outputs (B, 32, 8) of which [:, −1] counts, targets (n, 8).
+
+    Args:
+        windows: of each split, (n, context + horizon); the last `horizon` values are the targets.
     """
 
     metric: ClassVar[str] = "mse"
@@ -25,29 +28,34 @@ class Forecasting(Track):
         "mse": Metric("min", bounds=(0.0, None)),
         "mae": Metric("min", bounds=(0.0, None)),
     }
+    mean_over: ClassVar[str] = "the horizon's values"
+    time_axis: ClassVar[int | None] = 0
 
     def __init__(
         self,
-        windows: Sequence[np.ndarray],
-        context: int,
+        windows: Mapping[str, np.ndarray],
+        horizon: int,
         references: dict[str, dict[str, float]] | None = None,
     ) -> None:
-        """Args: windows of train, validation and test, each (n, context + horizon)."""
-        values = [torch.from_numpy(w.astype(np.float32)) for w in windows]
-        train, validation, test = (Split(v[:, :context, None], v[:, context:]) for v in values)
-        super().__init__(
-            train,
-            validation,
-            test,
-            axes=(context,),
-            in_features=1,
-            out_features=train.targets.shape[1],
-            references=references,
-        )
+        splits = {}
+        for name, window in windows.items():
+            values = torch.from_numpy(window.astype(np.float32))
+            splits[name] = Split(values[:, :-horizon, None], values[:, -horizon:])
+        super().__init__(splits, (splits["train"].inputs.shape[1],), references)
+        self.horizon = horizon
 
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return (outputs[:, -1] - targets).square().mean(-1)
+    def encoder(self, dim: int) -> nn.Module:
+        return nn.Linear(1, dim)
 
-    def scores(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        error = outputs[:, -1] - targets  # (B, horizon)
+    def head(self, dim: int) -> nn.Module:
+        return nn.Linear(dim, self.horizon)
+
+    def readout(self, outputs: Tensor) -> Tensor:  # (B, N, horizon) → (B, horizon)
+        return outputs[:, -1]
+
+    def loss(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        return (predictions - targets).square().mean(-1)
+
+    def scores(self, predictions: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        error = predictions - targets  # (B, horizon)
         return {"mse": error.square().mean(-1), "mae": error.abs().mean(-1)}

@@ -41,6 +41,7 @@ class Sequence(Forecasting):
         streams: where each split's windows are drawn from, `streams("train")` and so on.
         context, horizon: tokens read and values predicted.
         train, validation, test: windows in each split, all independent.
+        test_contexts: further test splits, of so many tokens each: `test@64`, as large as `test`.
     Raises:
         ValueError: sizes below 1 (context below 2), noise < 0, correlation outside (−1, 1), or
             periods that are not 0 < shortest < longest.
@@ -57,6 +58,7 @@ class Sequence(Forecasting):
         periods: tuple[float, float] = (16.0, 32.0),
         noise: float = 0.2,
         correlation: float = 0.5,
+        test_contexts: tuple[int, ...] = (),
     ) -> None:
         if context < 2 or min(horizon, train, validation, test) < 1:
             raise ValueError(
@@ -70,10 +72,16 @@ class Sequence(Forecasting):
                 f"noise is {noise} and correlation {correlation}, must be ≥ 0 and between −1 and 1"
             )
 
-        parts = []
-        for split, n in {"train": train, "validation": validation, "test": test}.items():
-            windows = draw(streams(split), n, context + horizon, periods, noise, correlation)
-            seen = windows[:, :context]
+        if any(tokens < 2 for tokens in test_contexts):
+            raise ValueError(f"test_contexts is {list(test_contexts)}, must be whole numbers ≥ 2")
+
+        sizes = {"train": (train, context), "validation": (validation, context)}
+        sizes["test"] = (test, context)
+        sizes |= {f"test@{tokens}": (test, tokens) for tokens in test_contexts}
+        windows = {}
+        for split, (n, tokens) in sizes.items():
+            drawn = draw(streams(split), n, tokens + horizon, periods, noise, correlation)
+            seen = drawn[:, :tokens]
             mean, std = seen.mean(1, keepdims=True), seen.std(1, keepdims=True)
-            parts.append((windows - mean) / (std + 1e-8))
-        super().__init__(parts, context)
+            windows[split] = (drawn - mean) / (std + 1e-8)
+        super().__init__(windows, horizon)

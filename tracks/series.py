@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from tracks.forecasting import Forecasting
-from tracks.track import Streams
 
 PERIODS = {"co2": 52, "sunspots": 11}  # samples in a season: weeks in a year, years in a cycle
 
@@ -65,7 +64,6 @@ class Series(Forecasting):
     period before, counted in whole periods so that it lies at or before the last context token.
 
     Args:
-        streams: unused; the data do not depend on the seed.
         name: `co2` or `sunspots`, unless `csv` is given.
         csv, column: a file with a header, and the column to forecast.
         context, horizon: values read and predicted.
@@ -77,7 +75,6 @@ class Series(Forecasting):
 
     def __init__(
         self,
-        streams: Streams,
         name: Literal["co2", "sunspots"] = "co2",
         csv: str | None = None,
         column: str | None = None,
@@ -133,15 +130,15 @@ class Series(Forecasting):
                 f"the training part of the series has standard deviation {scale}, must be a "
                 f"finite number > 0 to forecast anything"
             )
-        parts: list[np.ndarray] = []
+        parts: dict[str, np.ndarray] = {}
         references: dict[str, dict[str, float]] = {"persistence_mse": {}}
         if period is not None:
             references["seasonal_naive_mse"] = {}
         for part, begin in begins.items():
             windows = series[begin[:, None] + np.arange(context + horizon)] / scale
-            parts.append(windows - windows[:, context - 1 : context])
+            parts[part] = windows - windows[:, context - 1 : context]
             if part != "train":
                 references["persistence_mse"][part] = errors(begin, 1)
                 if period is not None:
                     references["seasonal_naive_mse"][part] = errors(begin, period)
-        super().__init__(parts, context, references)
+        super().__init__(parts, horizon, references)

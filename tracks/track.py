@@ -1,4 +1,4 @@
-"""What every track offers: data in three disjoint splits, a loss and a metric."""
+"""What every track offers: named splits, how a network reads and answers, loss and scores."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 Streams = Callable[[str], np.random.Generator]  # a split's name → where its examples are drawn from
 Direction = Literal["min", "max"]
+SPLITS = ("train", "validation", "test")  # that every track has
 
 
 @dataclass(frozen=True)
 class Split:
-    """Examples of one split: inputs (n, N, in) and targets (n, …)."""
+    """Examples of one split: inputs (n, …) and targets (n, …)."""
 
     inputs: Tensor
     targets: Tensor
@@ -49,55 +50,98 @@ class Track(ABC):
     """What the arms are trained on. A track's YAML is built as `track(streams=…, **its keys)`.
 
     Each split is drawn from `streams(its name)` alone, so that the size of one changes no other.
+    (A constructor that names no `streams` is given none: its data do not depend on the seed.)
 
     Args:
-        train, validation, test: the examples.
-        axes: lengths of the token grid's axes; N is their product.
-        in_features, out_features: numbers per token that a model reads and gives.
+        splits: `train`, `validation`, `test`, disjoint, and any further test splits, such as
+            `test@64`: these are scored, recorded and compared, and nothing is chosen by them.
+        axes: lengths of the training tokens' grid, one per axis; N is their product.
         references: scores of trivial predictions, {name: {"validation": …, "test": …}}.
+    Raises:
+        ValueError: a split that every track has is missing, or a further one is named otherwise.
     """
 
     given: ClassVar[frozenset[str]] = frozenset({"streams"})  # no key of its YAML
     metric: ClassVar[str]  # the primary score, a mean over examples
     metrics: ClassVar[Mapping[str, Metric]]  # what each of `scores` is like
-    requires_causal: ClassVar[bool] = False  # must a token's output depend on no later token?
+    mean_over: ClassVar[str]  # what an example's loss and scores are means over, in words
+    # Which of `axes` is time; None where none is. Inputs have its steps along dimension
+    # 1 + time_axis, outputs along that axis of the token grid. A causal mixer, and the probe for
+    # leaks, cut between them.
+    time_axis: ClassVar[int | None] = None
+    requires_causal: ClassVar[bool] = False  # must a token's output depend on no later time step?
 
     def __init__(
         self,
-        train: Split,
-        validation: Split,
-        test: Split,
+        splits: Mapping[str, Split],
         axes: tuple[int, ...],
-        in_features: int,
-        out_features: int,
         references: dict[str, dict[str, float]] | None = None,
     ) -> None:
-        self.train, self.validation, self.test = train, validation, test
+        further = [name for name in splits if name not in SPLITS]
+        if absent := [name for name in SPLITS if name not in splits]:
+            raise ValueError(f"the track lacks the split {absent[0]}: it must have all of {SPLITS}")
+        if wrong := [name for name in further if not name.startswith("test@")]:
+            raise ValueError(f"a further test split is named test@…, not {wrong[0]}")
+        self.splits = {name: splits[name] for name in (*SPLITS, *further)}
         self.axes = axes
-        self.in_features, self.out_features = in_features, out_features
         self.references = references or {}
+
+    @property
+    def train(self) -> Split:
+        return self.splits["train"]
+
+    @property
+    def validation(self) -> Split:
+        return self.splits["validation"]
+
+    @property
+    def test(self) -> Split:
+        return self.splits["test"]
+
+    @property
+    def tests(self) -> dict[str, Split]:
+        """All splits that are scored after training, `test` first."""
+        return {n: split for n, split in self.splits.items() if n not in ("train", "validation")}
 
     def to(self, device: torch.device) -> Track:
         """The track, its data moved to the device."""
-        self.train = self.train.to(device)
-        self.validation, self.test = self.validation.to(device), self.test.to(device)
+        self.splits = {name: split.to(device) for name, split in self.splits.items()}
         return self
 
     @abstractmethod
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of each example, (B, N, out) and (B, …) → (B,): what training minimises."""
+    def encoder(self, dim: int) -> nn.Module:
+        """A new module that makes tokens of inputs, (B, …) → (B, N, d)."""
 
     @abstractmethod
-    def scores(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def head(self, dim: int) -> nn.Module:
+        """A new module that makes outputs of tokens, (B, N, d) → (B, N, out)."""
+
+    def readout(self, outputs: Tensor) -> Tensor:
+        """What loss and scores look at of a network's outputs, (B, N, out) → (B, …)."""
+        return outputs
+
+    def predict(self, network: nn.Module, inputs: Tensor) -> Tensor:
+        """What a trained network says of inputs, (B, …) → (B, …), as loss and scores take it.
+
+        One pass, unless the task is a rollout. All that is measured after training goes through it.
+        """
+        return self.readout(network(inputs))
+
+    @abstractmethod
+    def loss(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """The loss of each example, (B, …) and (B, …) → (B,): what training minimises."""
+
+    @abstractmethod
+    def scores(self, predictions: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """The scores of each example by name, (B,): the primary metric and secondary ones."""
 
-    def measured(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def measured(self, predictions: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """`scores`, and the loss beside a primary metric that can tie: it tells two models apart.
 
-        (B, N, out) and (B, …) → (B,) by name.
+        (B, …) and (B, …) → (B,) by name.
         """
-        smooth = {"loss": self.loss(outputs, targets)} if self.can_tie else {}
-        return smooth | self.scores(outputs, targets)
+        smooth = {"loss": self.loss(predictions, targets)} if self.can_tie else {}
+        return smooth | self.scores(predictions, targets)
 
     def describe(self, name: str) -> Metric:
         """What the score of that name, one of `measured`, is like.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import sys
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,29 +11,24 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.network import Network
+from models.network import Network, mechanisms
 from tracks.track import Track
 
 
-def qr_flops(shape: torch.Size, *args: Any, **kwargs: Any) -> int:
-    """Householder thin QR with its Q formed, (n, r): 2·(2nr² − ⅔r³) (Golub & Van Loan, §5.2)."""
-    n, r = shape[-2:]
-    return int(4 * n * r**2 - 4 * r**3 / 3)
-
-
-def flops_per_example(network: Network, inputs: Tensor) -> float:
-    """Arithmetic of a forward pass, 2 per multiply-add of matrix products, elementwise not counted.
+def flops_per_example(network: Network, track: Track, inputs: Tensor) -> float:
+    """Arithmetic of a prediction, 2 per multiply-add of matrix products, elementwise not counted.
 
     What a pass does once (a factorisation) is shared by the examples of the batch. Attention is
-    counted in full also where it is causal: torch's counter knows the plain kernel alone, and
-    nothing of QR.
+    counted in full also where it is causal: torch's counter knows the plain kernel alone. What it
+    does not know at all, mechanisms say (`flop_rules`).
 
     Args:
-        inputs: a batch, (B, N, in).
+        inputs: a batch, (B, …).
     """
-    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.linalg_qr: qr_flops})
+    rules = {op: rule for m in mechanisms(network).values() for op, rule in m.flop_rules.items()}
+    counter = FlopCounterMode(display=False, custom_mapping=rules)
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
-        network(inputs)
+        track.predict(network, inputs)
     return float(counter.get_total_flops() / len(inputs))
 
 
@@ -51,7 +45,7 @@ def saved_bytes(network: Network, track: Track, inputs: Tensor, targets: Tensor)
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss = track.loss(network(inputs), targets).mean()
+        loss = track.loss(track.readout(network(inputs)), targets).mean()
     del loss  # the graph, and what it kept, lived until here
     return sum(kept.values())
 
@@ -70,7 +64,7 @@ def cost(network: Network, track: Track, batch_size: int) -> dict[str, float]:
     return {
         "parameters": sum(p.numel() for p in network.parameters()),
         "mixer_parameters": sum(p.numel() for m in network.mixers for p in m.parameters()),
-        "flops_per_example": flops_per_example(network, inputs),
+        "flops_per_example": flops_per_example(network, track, inputs),
         "saved_bytes": saved_bytes(network, track, inputs, targets),
         "peak_bytes": peak_bytes(inputs.device),
     }

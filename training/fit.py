@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from models.network import Network
 from tracks.track import Split, Track
 from training.config import Config, OptimizerConfig
 from training.seeding import torch_stream
@@ -54,7 +55,7 @@ def schedule(optimizer: OptimizerConfig, step: int, steps: int) -> float:
 
 
 def fit(
-    network: nn.Module,
+    network: Network,
     track: Track,
     optimizers: list[torch.optim.Optimizer],
     order: Tensor,
@@ -145,7 +146,7 @@ def evaluate(network: nn.Module, track: Track, split: Split) -> dict[str, Tensor
     """Every example's scores by name, each (n,) float32 on the CPU; draws no random number."""
     with evaluating(network):
         parts = [
-            track.measured(network(inputs), targets)
+            track.measured(track.predict(network, inputs), targets)
             for inputs, targets in zip(
                 split.inputs.split(EVALUATION_BATCH),
                 split.targets.split(EVALUATION_BATCH),

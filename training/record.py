@@ -9,6 +9,8 @@ import io
 import platform
 import shutil
 import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,10 @@ from torch import Tensor
 
 from models.network import Network
 from tracks.track import Track
-from training.config import Config, Node, Variant
+from training.config import ROOT, Config, Variant
 from training.errors import UserError
 from training.files import file_hash, whole, write_json
 
-ROOT = Path(__file__).resolve().parent.parent
 CODE = ("models.", "tracks.")
 
 
@@ -36,10 +37,16 @@ def sha256(*tensors: Tensor) -> str:
     return total.hexdigest()
 
 
-def hashes(track: Track, start: Network, order: Tensor) -> dict[str, Any]:
-    """What a run is made of, but for its configuration: taken before it trains."""
+def hashes(track: Track, start: Network, order: Tensor, allow: Sequence[str]) -> dict[str, Any]:
+    """What a run is made of, but for its configuration: taken before it trains.
+
+    Args:
+        allow: packages outside the project that tracks and mixers may live in.
+    """
     return {
-        "code": code_hashes(track, start),  # now: an edit from here on is not what runs
+        # now: an edit from here on is not what runs
+        "code": code_hashes(track, start, allow),
+        "probes": probe_hashes(),
         "data": data_hash(track),
         "order": sha256(order),
         "init": init_hashes(start),
@@ -48,8 +55,7 @@ def hashes(track: Track, start: Network, order: Tensor) -> dict[str, Any]:
 
 def data_hash(track: Track) -> str:
     """Over all examples of all splits."""
-    splits = (track.train, track.validation, track.test)
-    return sha256(*(t for split in splits for t in (split.inputs, split.targets)))
+    return sha256(*(t for s in track.splits.values() for t in (s.inputs, s.targets)))
 
 
 def init_hashes(start: Network) -> dict[str, str]:
@@ -66,36 +72,55 @@ def starts(variant: Variant) -> dict[str, Any]:
     Where two arms say the same, what they share starts bitwise equal.
     """
 
-    def said(path: str, node: Node) -> dict[str, Any]:
+    def said(path: str, node: Any) -> dict[str, Any]:
+        if isinstance(node, list):
+            inside = {f"{path}.{i}": each for i, each in enumerate(node)}
+        elif isinstance(node, dict):
+            inside = {f"{path}.{key}": value for key, value in node.items()}
+        else:
+            return {}
         found: dict[str, Any] = {}
-        for key, value in node.items():
-            if isinstance(value, dict):
-                found |= said(f"{path}.{key}", value)
-            elif key == "start":
-                found[f"{path}.{key}"] = value
+        for place, value in inside.items():
+            found |= {place: value} if place.endswith(".start") else said(place, value)
         return found
 
     return {"initial_stream": variant.initial_stream} | said("mixer", variant.mixer)
 
 
-def code_hashes(track: Track, network: Network) -> dict[str, str]:
-    """Of every project file that the run is made of, by its path from the root.
+def code_hashes(track: Track, network: Network, allow: Sequence[str]) -> dict[str, str]:
+    """Of every file of code that the run is made of, by its path from the root or its package.
 
-    `train.py`, all of `training/`, and those in which the track, the network and its modules are
-    defined, with whatever of the project these import: not what else this process has imported
-    for other runs.
+    `train.py`, all of `training/` and `records/`, and those in which the track, the network and its
+    modules are defined, with whatever of the project or of `allow` these import: not what else
+    this process has imported for other runs, and not the probes, which change no run.
     """
     waiting = {cls.__module__ for each in (track, *network.modules()) for cls in type(each).__mro__}
-    paths = {ROOT / "train.py", *(ROOT / "training").glob("*.py")}
+    paths = [ROOT / "train.py", *(ROOT / "training").glob("*.py"), *(ROOT / "records").glob("*.py")]
+    found = {path.relative_to(ROOT).as_posix(): path for path in paths}
     seen: set[str] = set()
     while waiting - seen:
         name = (waiting - seen).pop()
         seen.add(name)
-        path = ROOT / f"{name.replace('.', '/')}.py"
-        if name.startswith(CODE) and path.exists():
-            paths.add(path)
-            waiting |= _imported(path)
-    return {path.relative_to(ROOT).as_posix(): file_hash(path) for path in sorted(paths)}
+        if f"{name}.".startswith((*CODE, *(f"{package}." for package in allow))):
+            file = f"{name.replace('.', '/')}.py"
+            if path := located(file):
+                found[file] = path
+                waiting |= _imported(path)
+    return {file: file_hash(path) for file, path in sorted(found.items())}
+
+
+def probe_hashes() -> dict[str, str]:
+    """Of every probe's file: an edited one measures otherwise, a new one what was not measured."""
+    paths = sorted((ROOT / "training" / "probes").glob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): file_hash(path) for path in paths}
+
+
+def located(file: str) -> Path | None:
+    """Where a file of `code_hashes` lies: below the root, or where Python finds its package."""
+    for folder in (ROOT, *map(Path, sys.path)):
+        if (folder / file).is_file():
+            return folder / file
+    return None
 
 
 def _imported(path: Path) -> set[str]:
@@ -146,7 +171,7 @@ def write(
     directory: Path,
     record: dict[str, Any],
     history: list[dict[str, float]],
-    examples: dict[str, Tensor],
+    examples: Mapping[str, Mapping[str, Tensor]],
     artifacts: dict[str, Tensor],
     weights: dict[str, Tensor] | None,
 ) -> None:
@@ -154,7 +179,8 @@ def write(
 
     Args:
         history: a row per validation.
-        examples: every test example's scores by name, (n,) float32 each; empty after divergence.
+        examples: every example's scores by test split and name, (n,) float32 each; empty after
+            divergence.
         artifacts: small arrays for figures.
         weights: the trained network's, None where they are not wanted.
     """
@@ -165,8 +191,10 @@ def write(
         table.writerows(history)
         file.write(text.getvalue().encode())
     if examples:
-        tests = {f"test/{name}": scores for name, scores in examples.items()}
-        _write_arrays(directory / "examples.npz", tests)
+        arrays = {
+            f"{s}/{name}": each for s, scores in examples.items() for name, each in scores.items()
+        }
+        _write_arrays(directory / "examples.npz", arrays)
     _write_arrays(directory / "artifacts.npz", artifacts)
     if weights is not None:
         with whole(directory / "weights.pt") as file:
@@ -174,7 +202,7 @@ def write(
     write_json(directory / "result.json", record)
 
 
-def _write_arrays(path: Path, tensors: dict[str, Tensor]) -> None:
+def _write_arrays(path: Path, tensors: Mapping[str, Tensor]) -> None:
     arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
     with whole(path) as file:
         np.savez(file, **arrays)

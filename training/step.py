@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from tracks.track import Track
-from training.config import Config
+from training.config import ROOT, Config
 from training.errors import UserError
-from training.record import ROOT
 
 # Where compiled code is kept, from run to run. Read now: torch sets the variable when it builds its
 # first optimizer, to a folder in /tmp.
@@ -45,7 +44,7 @@ def check_machine(config: Config, device: torch.device) -> None:
 def batch_loss(
     network: nn.Module, track: Track, config: Config
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """The mean loss of a batch as training computes it: (B, N, in), (B, …) → () float32."""
+    """The mean loss of a batch as training computes it: (B, …), (B, …) → () float32."""
     forward = compiled(network, config.threads) if config.compile else network
     lower = config.precision == "bfloat16"
 
@@ -53,7 +52,7 @@ def batch_loss(
         # Around the compiled function, not in it, where it would keep torch from caching gradients.
         with torch.autocast(inputs.device.type, torch.bfloat16, enabled=lower):
             outputs = forward(inputs)
-        return track.loss(outputs.float(), targets).mean()
+        return track.loss(track.readout(outputs.float()), targets).mean()
 
     return loss
 

@@ -232,22 +232,17 @@ def _check(
     """
     from training import record
     from training.build import build
+    from training.check import check
     from training.fit import batch_order
 
     code: dict[str, str] = {}
     hashes: dict[int, dict[str, Any]] = {}
     for arm, config in configs:
         try:
-            track, _, start, _ = build(config)
-            code |= record.code_hashes(track, start)
+            track, network = check(config)
+            code |= record.code_hashes(track, network, config.allow)
         except UserError as error:
             return connection.send((f"{arm}{error}", {}, {}))
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # whatever a mechanism's own code raises, before it costs a run
-            mixer = config.variant.mixer.get("_target_")
-            return connection.send((f"{arm}{mixer}: {type(error).__name__}: {error}", {}, {}))
     made: dict[str, dict[str, Any]] = {}
     for i, config in finished.items():
         alike = _alike(config)
@@ -255,7 +250,7 @@ def _check(
             track, _, start, _ = build(config)
             today = {"environment": record.environment(config, track.train.inputs.device)}
             order = batch_order(config, len(track.train))
-            made[alike] = record.hashes(track, start, order) | _environment(today)
+            made[alike] = record.hashes(track, start, order, config.allow) | _environment(today)
         hashes[i] = made[alike]
     return connection.send((None, code, hashes))
 

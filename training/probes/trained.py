@@ -1,0 +1,36 @@
+"""What a probe may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from models.network import Network
+from tracks.track import Track
+
+PROBE_EXAMPLES = 32  # validation examples that reach and signature look at
+FEW_EXAMPLES = 4  # that the causality probe perturbs, and that are kept for figures
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network after training.
+
+    Args:
+        start: the network as it was before training.
+        scores: every example's by split and metric, (n,) each.
+        finished: whether all of them are finite; else training diverged, and nothing that asks
+            for the network's answers can be measured.
+    """
+
+    network: Network
+    start: Network
+    track: Track
+    scores: Mapping[str, Mapping[str, Tensor]]
+    finished: bool
+
+
+Probe = Callable[[Trained], Any]
