@@ -170,7 +170,7 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
     d, heads = config["model"]["dim"], config["model"]["heads"]
     n = math.prod(grid(config))
     found: dict[str, tuple[int, ...]] = {"embed.weight": (d, 1), "embed.bias": (d,)}
-    if config["model"]["positions"] == "learned":
+    if config["variant"]["positions"] == "learned":
         found["positions"] = (n, d)
     for i in range(config["model"]["layers"]):
         block: dict[str, tuple[int, ...]] = {
@@ -362,7 +362,7 @@ def forward(
 ) -> tuple[Tensor, list[Tensor]]:
     """Outputs, (B, N, 1) → (B, N, horizon), and what each block's mixer read, (B, N, d)."""
     x = linear(p, "embed", inputs.to(p["embed.weight"].dtype))
-    if config["model"]["positions"] == "learned":
+    if config["variant"]["positions"] == "learned":
         x = x + p["positions"]
     read = []
     for i in range(config["model"]["layers"]):
@@ -743,7 +743,7 @@ def figures(config: Config, p: Params, splits: Splits) -> dict[str, Tensor]:
     return found | {
         "inputs": inputs,
         "targets": targets,
-        "outputs": forward(config, p, inputs)[0],
+        "predictions": forward(config, p, inputs)[0][:, -1],
     }
 
 

@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig
 from scipy import stats
 from torch import Tensor, nn
 from torch.optim import _muon as muon
 
-import train
 import training.build
 import training.errors
-import training.fit
+import training.run
 from tests import reference
 from training.config import resolved, validated
+from training.files import finite
 
 Compose = Callable[..., DictConfig]
 SPLITS = ("train", "validation", "test")
@@ -84,7 +83,7 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "dense, causal": (
         *("variant=dense_attention", *SEQUENCE, "variant.mixer.causal=true"),
-        "model.positions=none",
+        "variant.positions=none",
     ),
     "none": ("variant=no_mixer", *SEQUENCE),
     "none, sunspots, sgd": ("variant=no_mixer", *SUNSPOTS, *SGD, "seed=2"),
@@ -113,6 +112,7 @@ class Run:
     passes: list[tuple[bool, bool]] = field(default_factory=list)  # in fit: gradients?, training?
     after: bool = True  # whether the network was in training mode when fit was done
     double: bool = True  # trained in float64
+    names: tuple[str, str] = ("", "")  # of the track's and the variant's YAML
 
     @property
     def tolerance(self) -> float:
@@ -128,29 +128,26 @@ def orthogonal_in_full(*arguments: Any) -> Tensor:
 
 
 def run_of(cfg: DictConfig, directory: Path, double: bool = True) -> Run:
-    """Train by `train.run` itself, in this process, and read back what it wrote.
+    """Train by `train_one` itself, in this process, and read back what it wrote.
 
     Args:
         double: all of it in float64. In float32 two ways to compute the same part where a gradient
             is all rounding: Adam makes a whole step of it.
     """
-    with open_dict(cfg):
-        cfg.hydra.runtime.output_dir = str(directory)
-    task = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
-    run = Run(resolved(task), double=double)
-    build, fit = training.build.build, training.fit.fit
+    run = Run(resolved(cfg), double=double)
+    build, fit = training.run.build, training.run.fit
 
     def seen_build(config: Any) -> Any:
         track, network, start, optimizers = build(config)
         run.splits = {
             name: (split.inputs.clone(), split.targets.clone())
-            for name, split in zip(SPLITS, (track.train, track.validation, track.test), strict=True)
+            for name, split in track.splits.items()
         }
         if double:
             network.double(), start.double()  # in place
-            for name in SPLITS:
-                split = getattr(track, name)
-                setattr(track, name, type(split)(split.inputs.double(), split.targets.double()))
+            for name, split in track.splits.items():
+                inputs, targets = split.inputs.double(), split.targets.double()
+                track.splits[name] = type(split)(inputs, targets)
         run.start = {n: p.detach().clone() for n, p in network.named_parameters()}
         return track, network, start, optimizers
 
@@ -165,21 +162,20 @@ def run_of(cfg: DictConfig, directory: Path, double: bool = True) -> Run:
         return history
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HydraConfig.instance(), "cfg", None)
         patch.setattr(training.errors, "_started", False)
-        patch.setattr(training.build, "build", seen_build)
-        patch.setattr(training.fit, "fit", seen_fit)
+        patch.setattr(training.run, "build", seen_build)
+        patch.setattr(training.run, "fit", seen_fit)
         patch.setattr(muon, "_zeropower_via_newtonschulz", orthogonal_in_full)
         if double:
             patch.setattr(Tensor, "float", lambda tensor: tensor)
-        HydraConfig.instance().set_config(cfg)
-        train.run(task)
+        returned = training.run.train_one(cfg, directory)
 
     run.record = json.loads((directory / "result.json").read_text())
     with open(directory / "history.csv") as file:
         run.history = [
             {key: float(value) for key, value in row.items()} for row in csv.DictReader(file)
         ]
+    assert json.loads(json.dumps(finite(returned))) == run.record
     if (directory / "examples.npz").exists():
         run.examples = dict(np.load(directory / "examples.npz"))
     run.artifacts = dict(np.load(directory / "artifacts.npz"))
@@ -193,6 +189,8 @@ def run(
 ) -> Run:
     cfg = composed(*SIZES, *CASES[request.param])
     done = run_of(cfg, tmp_path_factory.mktemp("run"), "float32" not in request.param)
+    chosen = dict(override.split("=", 1) for override in CASES[request.param])
+    done.names = (chosen["track"], chosen["variant"])
     done.expected = reference.run(done.config, done.start)
     return done
 
@@ -233,8 +231,8 @@ def test_who_it_was(run: Run) -> None:
     assert record["seed"] == config["seed"]
     assert record["baseline"] == "baseline"
     assert record["analysis"] == config["analysis"]
-    chosen = dict(override.split("=", 1) for override in record["overrides"])
-    assert (record["track"], record["variant"]) == (chosen["track"], chosen["variant"])
+    assert record["config"] == json.loads(json.dumps(config))
+    assert (record["track"], record["variant"]) == run.names
     assert record["starts"]["initial_stream"] == config["variant"]["initial_stream"]
 
 
@@ -280,14 +278,18 @@ def test_scores(run: Run) -> None:
     }
     bounded = {"direction": "min", "bounds": [0.0, None], "can_tie": False}
     assert run.record["status"] == "finished"
-    assert run.record["metric"] == {"name": "mse", **bounded}
+    assert run.record["metric"] == {
+        "name": "mse",
+        "mean_over": "the horizon's values",
+        **bounded,
+    }
     same(run.record["scores"], expected["mse"], run.tolerance)
     secondary = run.record["secondary"]
     assert secondary.keys() == {"mae", *run.expected["references"]}
     assert {key: secondary["mae"][key] for key in bounded} == bounded
-    same({split: secondary["mae"][split] for split in SPLITS[1:]}, expected["mae"], run.tolerance)
+    same(secondary["mae"]["scores"], expected["mae"], run.tolerance)
     for name, by_split in run.expected["references"].items():
-        same(secondary[name], by_split, 1e-9)
+        same(secondary[name]["scores"], by_split, 1e-9)
     assert run.examples.keys() == {"test/mse", "test/mae"}
     for metric in expected:
         assert run.double or run.examples[f"test/{metric}"].dtype == np.float32
@@ -306,10 +308,10 @@ def test_probes(run: Run) -> None:
         else pytest.approx(expected["ablation"], abs=run.tolerance * run.record["scores"]["test"])
     )
     if expected["reach"] is None:
-        assert seen["reach"] is seen["reach_by_parameter"] is None
+        assert seen["reach"] is None
     else:
-        assert seen["reach"] == pytest.approx(expected["reach"], rel=run.tolerance)
-        same(seen["reach_by_parameter"], expected["reach_by_parameter"], run.tolerance)
+        assert seen["reach"]["all"] == pytest.approx(expected["reach"], rel=run.tolerance)
+        same(seen["reach"]["by_parameter"], expected["reach_by_parameter"], run.tolerance)
 
 
 def test_signature(run: Run) -> None:
@@ -327,7 +329,6 @@ def test_signature(run: Run) -> None:
     gathered = [reference.over_blocks(each) for each in (blocks, at_start)]
     same(seen["observed"], gathered[0], run.tolerance, least)
     same(seen["observed_at_start"], gathered[1], run.tolerance, least)
-    assert seen["confirmed"] is reference.confirmed(run.config, *gathered)
 
 
 def test_figures(run: Run) -> None:
@@ -422,7 +423,6 @@ def test_a_run_that_diverges(composed: Compose, tmp_path: Path, variant: str) ->
     assert run.after is False
     if record["signature"] is not None:
         assert record["signature"]["observed"] == {}
-        assert record["signature"]["confirmed"] is False
         start = {name: value.double() for name, value in run.start.items()}
         expected = reference.over_blocks(reference.observed(run.config, start, start, splits))
         same(record["signature"]["observed_at_start"], expected, 1e-5, 2e-6)
