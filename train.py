@@ -14,7 +14,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from training.arguments import meant
+from sweeping.arguments import meant
 from training.config import SCHEMA, config_hashes, identity, validated
 from training.errors import full_hydra_errors, one_line_errors, started
 

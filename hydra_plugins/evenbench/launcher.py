@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from training.errors import UserError
 
 if TYPE_CHECKING:  # Hydra loads this module to see what it offers, and must not wait for the rest
-    from hydra_plugins.evenbench._runs import Engine
+    from sweeping.engines.engine import Engine
 
 
 class EvenLauncher(Launcher):
@@ -62,7 +62,7 @@ class EvenLauncher(Launcher):
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
         """Raises SystemExit(1) after the last run, where any failed; names each and its error."""
-        from hydra_plugins.evenbench import _runs
+        from sweeping import runs
 
         loader = self.hydra_context.config_loader
         configs = self.composed
@@ -72,22 +72,22 @@ class EvenLauncher(Launcher):
             return []
         threads = max(config.threads for config in configs)
         engine = self.engine(Path(configs[0].hydra.sweep.dir), threads)
-        return _runs.run_all(configs, self.task_function, engine, self.run_timeout, self.code)
+        return runs.run_all(configs, self.task_function, engine, self.run_timeout, self.code)
 
 
 class WorkersLauncher(EvenLauncher):
     """This machine: one process per run, one run per core."""
 
     def setup(self, **given: Any) -> None:
-        from hydra_plugins.evenbench import _processes
+        from sweeping.engines import processes
 
         super().setup(**given)
-        _processes.start_server()  # imports torch while the sweep is being composed
+        processes.start_server()  # imports torch while the sweep is being composed
 
     def engine(self, folder: Path, threads: int) -> Engine:
-        from hydra_plugins.evenbench import _processes
+        from sweeping.engines import processes
 
-        return _processes.Processes(self.workers or max(1, _processes.cores() // threads))
+        return processes.Processes(self.workers or max(1, processes.cores() // threads))
 
 
 class SubmititLauncher(EvenLauncher):
@@ -106,12 +106,12 @@ class SubmititLauncher(EvenLauncher):
         self.parameters = parameters
 
     def engine(self, folder: Path, threads: int) -> Engine:
-        from hydra_plugins.evenbench import _processes, _submitit
+        from sweeping.engines import processes, submitit
 
         slots = self.workers
         if self.cluster == "local":  # which would start them all at once
-            slots = slots or max(1, _processes.cores() // threads)
-        return _submitit.Submitit(self.cluster, folder / ".submitit", slots, self.parameters)
+            slots = slots or max(1, processes.cores() // threads)
+        return submitit.Submitit(self.cluster, folder / ".submitit", slots, self.parameters)
 
 
 class RayLauncher(EvenLauncher):
@@ -131,6 +131,6 @@ class RayLauncher(EvenLauncher):
         self.gpus = gpus
 
     def engine(self, folder: Path, threads: int) -> Engine:
-        from hydra_plugins.evenbench import _ray
+        from sweeping.engines import ray
 
-        return _ray.Ray(self.address, self.workers, threads, self.gpus)
+        return ray.Ray(self.address, self.workers, threads, self.gpus)

@@ -25,7 +25,7 @@ class PlannedSweeper(BasicSweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Raises UserError where something in the sweep could not run; then nothing has run."""
-        from training.arguments import understood
+        from sweeping.arguments import understood
         from training.errors import UserError
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # is Ctrl-C from here on
@@ -52,7 +52,7 @@ class PlannedSweeper(BasicSweeper):
 
     def _parse_config(self) -> list[str]:
         """The experiment's grid, as overrides; `seed: 0-7` is one too."""
-        from training.arguments import understood
+        from sweeping.arguments import understood
 
         assert self.hydra_context is not None
         lines = super()._parse_config()
@@ -60,13 +60,13 @@ class PlannedSweeper(BasicSweeper):
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
         """Compose and check every run of the sweep, write its plan, leave out what is finished."""
-        from hydra_plugins.evenbench import _compose, _plan
+        from sweeping import compose, plan
 
         assert self.config is not None
         assert self.hydra_context is not None
         assert isinstance(batch, list)
-        configs = _compose.compose(self.hydra_context.config_loader, self.config, batch)
-        left, code = _plan.plan(configs, batch, Path(self.config.hydra.sweep.dir))
+        configs = compose.compose(self.hydra_context.config_loader, self.config, batch)
+        left, code = plan.plan(configs, batch, Path(self.config.hydra.sweep.dir))
         batch[:] = [batch[i] for i in left]  # for whatever launcher follows
         # Our own need not compose them a second time; others do not look here.
         self.launcher.composed = [configs[i] for i in left]  # type: ignore[union-attr]

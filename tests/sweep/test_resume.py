@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, once, small
 
-FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins")
+FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins", "sweeping")
 ARMS = ("variant=baseline,idea", "seed=0,1", *SMALL)
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -10,10 +10,10 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.types import TaskFunction
@@ -21,32 +21,13 @@ from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from rich.text import Text
 
-from hydra_plugins.evenbench._progress import told
-from hydra_plugins.evenbench._resume import RECORD
-from hydra_plugins.evenbench._work import LOG, Task, edited
+from sweeping.engines.engine import Engine
+from sweeping.progress import told
+from sweeping.resume import RECORD
+from sweeping.work import LOG, Task, edited
 
 FIRST_LOG = "run.first.log"  # of a try that left no record
 ROOM = 2**20  # bytes that must be writable for another run to be worth its while
-
-
-class Engine(Protocol):
-    """Where runs are run. What it starts is a job, which it alone knows how to ask."""
-
-    @property
-    def slots(self) -> float:
-        """Jobs at a time."""
-
-    def start(self, tasks: list[Task]) -> list[Any]:
-        """A job for every task."""
-
-    def wait(self, jobs: Collection[Any], seconds: float | None) -> list[Any]:
-        """Those that have ended, as soon as one has or the time is over."""
-
-    def stop(self, job: Any) -> None:
-        """End it now; it may have ended already."""
-
-    def end(self, job: Any) -> int | str:
-        """The exit status of an ended job's run, or in words why it has none."""
 
 
 @dataclass(eq=False)

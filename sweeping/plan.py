@@ -12,8 +12,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from hydra_plugins.evenbench import _processes, _resume
-from hydra_plugins.evenbench._declared import differing, refuse_other_rules
+from sweeping import resume
+from sweeping.declared import differing, refuse_other_rules
+from sweeping.engines import processes
 from training.config import SCHEMA, Config, config_hashes, digest, identity, run_name, validated
 from training.errors import UserError, started
 from training.files import write_json
@@ -63,12 +64,12 @@ def plan(
         )
     _same_plan(runs, directory)
     names = list(named)
-    records = {i: r for i, name in enumerate(names) if (r := _resume.finished(directory / name))}
-    others = _resume.elsewhere(checked[0].reuse)
+    records = {i: r for i, name in enumerate(names) if (r := resume.finished(directory / name))}
+    others = resume.elsewhere(checked[0].reuse)
     borrowed = {
-        i: others[_resume.who(run)]
+        i: others[resume.who(run)]
         for i, run in enumerate(runs)
-        if i not in records and _resume.who(run) in others
+        if i not in records and resume.who(run) in others
     }
     built = _build(checked, [run["variant"] for run in runs], [*records, *borrowed])
     warnings = _foreseen(runs, checked[0])  # while that is going on
@@ -108,14 +109,14 @@ def _taken(
     taken, foreign = set[int](), defaultdict[str, list[int]](list)
     for i, (source, record) in borrowed.items():
         rules = [key for key in differing(record, config) if key != "baseline"]  # made to be this
-        if why := _resume.changed(record["hashes"] | _environment(record), today[i]):
+        if why := resume.changed(record["hashes"] | _environment(record), today[i]):
             foreign[f"not taken from {source.parent}: {why} differs"].append(i)
         elif rules:
             foreign[f"not taken from {source.parent}: {', '.join(rules)} is declared there"].append(
                 i
             )
         else:
-            _resume.take(source, directory / names[i], config.baseline)
+            resume.take(source, directory / names[i], config.baseline)
             taken.add(i)
     return taken, foreign
 
@@ -132,7 +133,7 @@ def _kept(
     """
     kept, stale = set[int](), defaultdict[str, list[int]](list)
     for i, name in enumerate(names):
-        if i in taken or not (directory / name / _resume.RECORD).exists():
+        if i in taken or not (directory / name / resume.RECORD).exists():
             continue
         why = "redone, for their records cannot be read"
         if i in changed:
@@ -141,9 +142,9 @@ def _kept(
                 continue
             why = (
                 f"redone, for {changed[i]} has changed since; the old records are in "
-                f"{directory / _resume.SUPERSEDED}"
+                f"{directory / resume.SUPERSEDED}"
             )
-        _resume.set_aside(directory, name)
+        resume.set_aside(directory, name)
         stale[why].append(i)
     return kept, stale
 
@@ -151,7 +152,7 @@ def _kept(
 def _changed(record: Record, today: Record) -> str | None:
     """What a finished run was made of that is otherwise today; where it ran may differ."""
     now = {part: value for part, value in today.items() if part != "environment"}
-    return _resume.changed(record["hashes"], now)
+    return resume.changed(record["hashes"], now)
 
 
 def _foreseen(runs: list[Record], config: Config) -> list[str]:
@@ -203,9 +204,9 @@ def _build(
         _alike(config, "seed"): (f"variant={arm}: " if len(set(arms)) > 1 else "", config)
         for arm, config in zip(arms, configs, strict=True)
     }
-    here, there = _processes.context.Pipe()
+    here, there = processes.context.Pipe()
     again = {i: configs[i] for i in finished}
-    process = _processes.start(_check, (list(distinct.values()), again, there))
+    process = processes.start(_check, (list(distinct.values()), again, there))
     there.close()
 
     def built() -> Built:

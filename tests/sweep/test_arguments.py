@@ -13,8 +13,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 import hydra_plugins.evenbench.sweeper
+from sweeping.arguments import meant, understood
 from tests.conftest import names
-from training.arguments import meant, understood
 from training.errors import UserError, readable
 
 EIGHT = "seed=0,1,2,3,4,5,6,7"
