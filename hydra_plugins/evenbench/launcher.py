@@ -1,4 +1,7 @@
-"""The launchers: a job per run, on this machine or on a cluster."""
+"""The plugs by which Hydra finds the launchers; what they do is in sweeping/ (see sweeper.py).
+
+The YAMLs in conf/hydra/launcher name these classes and give their arguments.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,6 @@ class EvenLauncher(Launcher):
             raise ValueError(f"run_timeout is {run_timeout}, must be seconds above 0, or null")
         self.workers = workers
         self.run_timeout = run_timeout
-        self.composed: list[DictConfig] | None = None  # by the sweeper, one per job
-        self.code: dict[str, str] = {}  # by the sweeper: files that the runs import, and hashes
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -61,18 +62,23 @@ class EvenLauncher(Launcher):
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        """Raises SystemExit(1) after the last run, where any failed; names each and its error."""
-        from sweeping import runs
-
+        """As Hydra's other sweepers call it, which compose nothing."""
         loader = self.hydra_context.config_loader
-        configs = self.composed
-        if configs is None:
-            configs = [loader.load_sweep_config(self.config, list(o)) for o in job_overrides]
+        return self.run([loader.load_sweep_config(self.config, list(o)) for o in job_overrides], {})
+
+    def run(self, configs: list[DictConfig], code: dict[str, str]) -> Sequence[JobReturn]:
+        """Run every configuration; `code`: the files that the runs import, with their hashes.
+
+        Raises:
+            SystemExit: status 1 after the last run, where any failed; names each and its error.
+        """
+        from sweeping.runs import run_all
+
         if not configs:
             return []
         threads = max(config.threads for config in configs)
         engine = self.engine(Path(configs[0].hydra.sweep.dir), threads)
-        return runs.run_all(configs, self.task_function, engine, self.run_timeout, self.code)
+        return run_all(configs, self.task_function, engine, self.run_timeout, code)
 
 
 class WorkersLauncher(EvenLauncher):
