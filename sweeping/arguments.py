@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from pathlib import Path
@@ -19,6 +20,12 @@ CONF = Path(__file__).resolve().parents[1] / "conf"
 MOST = 10_000  # values that one key may take in a sweep
 SEEDS = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")  # 0-7
 EACH_RUN = "each_run"  # Hydra's tag on a value that is for each run to take, as it was typed
+
+
+def typed() -> list[str]:
+    """This process's command line as it was typed, from the script on; argv may be rewritten."""
+    line, script = sys.orig_argv, sys.argv[0]
+    return line[line.index(script) :] if script in line else sys.argv
 
 
 def meant(arguments: Sequence[str]) -> list[str]:

@@ -21,16 +21,21 @@ from training.files import write_json
 
 log = logging.getLogger(__name__)
 
+PLAN = "plan.json"
 Record = dict[str, Any]
 
 
 def plan(
-    configs: list[DictConfig], overrides: Sequence[Sequence[str]], directory: Path
+    configs: list[DictConfig],
+    overrides: Sequence[Sequence[str]],
+    directory: Path,
+    command: str,
 ) -> tuple[list[int], dict[str, str]]:
     """Check all configurations of a sweep, write its `plan.json`, and say which are to be run.
 
     Returns the indices of these, and the project's files that the sweep imports with their hashes.
 
+    The plan keeps each command that began or resumed the sweep, of which this is the latest.
     A run whose record is there, and was made of what it would be made of today, is kept; what a
     redone run left is set aside.
 
@@ -62,7 +67,7 @@ def plan(
             "analysis.tuning_seeds holds every seed of this sweep, and leaves none to report on: "
             "sweep more seeds"
         )
-    _same_plan(runs, directory)
+    commands = _commands(runs, directory)
     names = list(named)
     records = {i: r for i, name in enumerate(names) if (r := resume.finished(directory / name))}
     others = resume.elsewhere(checked[0].reuse)
@@ -78,7 +83,9 @@ def plan(
     changed = {i: _changed(record, today[i]) for i, record in records.items()}
     as_today = [records[i] for i, why in changed.items() if why is None]
     refuse_other_rules(as_today, checked[0], directory)
-    write_json(directory / "plan.json", {"schema": SCHEMA, "runs": runs})
+    if commands[-1:] != [command]:
+        commands.append(command)
+    write_json(directory / PLAN, {"schema": SCHEMA, "commands": commands, "runs": runs})
     started()
 
     for warning in warnings:
@@ -172,21 +179,27 @@ def _environment(record: dict[str, Any]) -> dict[str, Any]:
     return {"environment": {key: value for key, value in found.items() if key != "commit"}}
 
 
-def _same_plan(runs: list[dict[str, Any]], directory: Path) -> None:
-    """Raise a UserError where the directory holds another sweep than this one."""
-    path = directory / "plan.json"
+def _commands(runs: list[dict[str, Any]], directory: Path) -> list[str]:
+    """What began and resumed this sweep so far; nothing in a new directory, or an older plan.
+
+    Raises:
+        UserError: the directory holds another sweep.
+    """
+    path = directory / PLAN
     if not path.exists():
-        return
+        return []
     try:
-        there = json.loads(path.read_text())["runs"]
+        plan = json.loads(path.read_text())
+        there, commands = plan["runs"], list(map(str, plan.get("commands", [])))
         same = sorted(map(str, there)) == sorted(map(str, runs))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{path} cannot be read: choose another hydra.sweep.dir") from None
     if not same:
         raise UserError(
             f"{directory} already holds another sweep, of {len(there)} runs: choose another "
             f"hydra.sweep.dir (analyze.py takes several), or give the command it was begun with"
         )
+    return commands
 
 
 Built = tuple[dict[str, str], dict[int, dict[str, Any]]]

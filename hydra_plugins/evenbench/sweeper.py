@@ -7,6 +7,7 @@ conf/hydra/sweeper/planned.yaml names the class.
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Sequence
 
@@ -45,7 +46,7 @@ class PlannedSweeper(Sweeper):
             UserError: something in the sweep could not run; then nothing has run.
         """
         from hydra_plugins.evenbench.launcher import EvenLauncher
-        from sweeping.arguments import combinations
+        from sweeping.arguments import combinations, typed
         from sweeping.compose import compose
         from sweeping.directory import claimed
         from sweeping.plan import plan
@@ -54,7 +55,7 @@ class PlannedSweeper(Sweeper):
         runs = combinations(self.params, arguments, self.loader)
         with claimed(self.config) as directory:
             configs = compose(self.loader, self.config, runs)
-            left, code = plan(configs, runs, directory)
+            left, code = plan(configs, runs, directory, shlex.join(["python", *typed()]))
         OmegaConf.save(self.config, directory / "multirun.yaml")  # where Hydra's users look
         if isinstance(self.launcher, EvenLauncher):
             jobs = self.launcher.run([configs[i] for i in left], code)

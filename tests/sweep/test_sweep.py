@@ -63,6 +63,9 @@ def test_every_planned_run_leaves_one_record(sweep: Path) -> None:
         for variant in ("baseline", "mine")
         for seed in (0, 1)
     ]
+    [command] = plan.pop("commands")
+    assert command.startswith("python train.py --config-dir ")
+    assert " -m variant=baseline,mine seed=0-1 hydra.sweep.dir=" in command  # as it was typed
     assert plan == {"schema": 2, "runs": expected}
     found = [
         {key: record[key] for key in ("track", "variant", "seed", "hyper")}
