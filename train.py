@@ -14,7 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from training.arguments import meant
+from sweeping.arguments import meant
 from training.errors import full_hydra_errors, one_line_errors
 
 

@@ -37,7 +37,8 @@ from pathlib import Path
 from benchmarks.mutate import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("analysis", "training", "models", "tracks")
+FOLDERS = ("analysis", "training", "models", "tracks", "sweeping")
+PURE = {"sweeping/arguments.py", "sweeping/declared.py"}  # the rest of it starts processes
 WORDING = {  # what they print is read by people
     f"analysis/{name}.py" for name in ("arguments", "prose", "report", "terminal", "text")
 }
@@ -71,6 +72,9 @@ ALSO = {
     "training/build.py": (REFERENCE, "tests/training/test_fit.py", "tests/training/test_config.py"),
     "training/record.py": (REFERENCE, "tests/training/test_config.py"),
     "training": (REFERENCE, "tests/training/test_fit.py"),
+    "sweeping": (),
+    "sweeping/arguments.py": ("tests/sweep/test_arguments.py",),
+    "sweeping/declared.py": ("tests/sweep/test_declared.py",),
     "tracks": ("tests/tracks/test_sequence.py", "tests/tracks/test_series.py", REFERENCE, VARIANTS),
 }
 PRELOADED = (
@@ -84,7 +88,8 @@ MEMORY = 4 << 30  # bytes that a mutant may take beyond what is imported
 def files(root: Path) -> list[str]:
     """The source files that are looked at."""
     found = (path.relative_to(root) for folder in FOLDERS for path in (root / folder).rglob("*.py"))
-    return sorted({str(path) for path in found} - WORDING)
+    sources = {str(path) for path in found} - WORDING
+    return sorted(name for name in sources if name in PURE or not name.startswith("sweeping/"))
 
 
 def beside(root: Path, file: str) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""The launchers: a job per run, on this machine or on a cluster."""
+"""The plugs by which Hydra finds the launchers; what they do is in sweeping/ (see sweeper.py).
+
+The YAMLs in conf/hydra/launcher name these classes and give their arguments.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from omegaconf import DictConfig
 from training.errors import UserError
 
 if TYPE_CHECKING:  # Hydra loads this module to see what it offers, and must not wait for the rest
-    from hydra_plugins.evenbench._runs import Engine
+    from sweeping.engines.engine import Engine
 
 
 class EvenLauncher(Launcher):
@@ -38,8 +41,6 @@ class EvenLauncher(Launcher):
             raise ValueError(f"run_timeout is {run_timeout}, must be seconds above 0, or null")
         self.workers = workers
         self.run_timeout = run_timeout
-        self.composed: list[DictConfig] | None = None  # by the sweeper, one per job
-        self.code: dict[str, str] = {}  # by the sweeper: files that the runs import, and hashes
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -61,33 +62,38 @@ class EvenLauncher(Launcher):
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        """Raises SystemExit(1) after the last run, where any failed; names each and its error."""
-        from hydra_plugins.evenbench import _runs
-
+        """As Hydra's other sweepers call it, which compose nothing."""
         loader = self.hydra_context.config_loader
-        configs = self.composed
-        if configs is None:
-            configs = [loader.load_sweep_config(self.config, list(o)) for o in job_overrides]
+        return self.run([loader.load_sweep_config(self.config, list(o)) for o in job_overrides], {})
+
+    def run(self, configs: list[DictConfig], code: dict[str, str]) -> Sequence[JobReturn]:
+        """Run every configuration; `code`: the files that the runs import, with their hashes.
+
+        Raises:
+            SystemExit: status 1 after the last run, where any failed; names each and its error.
+        """
+        from sweeping.runs import run_all
+
         if not configs:
             return []
         threads = max(config.threads for config in configs)
         engine = self.engine(Path(configs[0].hydra.sweep.dir), threads)
-        return _runs.run_all(configs, self.task_function, engine, self.run_timeout, self.code)
+        return run_all(configs, self.task_function, engine, self.run_timeout, code)
 
 
 class WorkersLauncher(EvenLauncher):
     """This machine: one process per run, one run per core."""
 
     def setup(self, **given: Any) -> None:
-        from hydra_plugins.evenbench import _processes
+        from sweeping.engines import processes
 
         super().setup(**given)
-        _processes.start_server()  # imports torch while the sweep is being composed
+        processes.start_server()  # imports torch while the sweep is being composed
 
     def engine(self, folder: Path, threads: int) -> Engine:
-        from hydra_plugins.evenbench import _processes
+        from sweeping.engines import processes
 
-        return _processes.Processes(self.workers or max(1, _processes.cores() // threads))
+        return processes.Processes(self.workers or max(1, processes.cores() // threads))
 
 
 class SubmititLauncher(EvenLauncher):
@@ -106,12 +112,12 @@ class SubmititLauncher(EvenLauncher):
         self.parameters = parameters
 
     def engine(self, folder: Path, threads: int) -> Engine:
-        from hydra_plugins.evenbench import _processes, _submitit
+        from sweeping.engines import processes, submitit
 
         slots = self.workers
         if self.cluster == "local":  # which would start them all at once
-            slots = slots or max(1, _processes.cores() // threads)
-        return _submitit.Submitit(self.cluster, folder / ".submitit", slots, self.parameters)
+            slots = slots or max(1, processes.cores() // threads)
+        return submitit.Submitit(self.cluster, folder / ".submitit", slots, self.parameters)
 
 
 class RayLauncher(EvenLauncher):
@@ -131,6 +137,6 @@ class RayLauncher(EvenLauncher):
         self.gpus = gpus
 
     def engine(self, folder: Path, threads: int) -> Engine:
-        from hydra_plugins.evenbench import _ray
+        from sweeping.engines import ray
 
-        return _ray.Ray(self.address, self.workers, threads, self.gpus)
+        return ray.Ray(self.address, self.workers, threads, self.gpus)

@@ -12,8 +12,8 @@ import pytest
 from omegaconf import DictConfig
 
 from analysis.arguments import parse
-from hydra_plugins.evenbench._declared import differing, refuse_other_rules
-from hydra_plugins.evenbench._resume import finished
+from sweeping.declared import differing, refuse_other_rules
+from sweeping.resume import finished
 from training.config import validated
 from training.errors import UserError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -93,7 +94,8 @@ def test_a_cluster_makes_the_same_records_and_survives(
     code, said = outcome(sweep(tmp_path, f"hydra/launcher={launcher}"))
     assert code == 0, said
     assert "1 of 2 runs are finished and kept" in said
-    assert (tmp_path / "plan.json").read_text() == (here / "plan.json").read_text()
+    both = (json.loads((folder / "plan.json").read_text()) for folder in (tmp_path, here))
+    assert len({str(plan["runs"]) for plan in both}) == 1
     assert timeless_records(tmp_path) == timeless_records(here)
     for name in records(here):
         both = (here / name / "examples.npz", tmp_path / name / "examples.npz")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, once, small
 
-FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins")
+FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins", "sweeping")
 ARMS = ("variant=baseline,idea", "seed=0,1", *SMALL)
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -68,6 +69,22 @@ def test_a_finished_sweep_has_nothing_left_to_do(again: Path) -> None:
     assert "few_seeds: 2 seeds are to be reported; at level 0.05 in a family of 1" in done.stdout
     assert "not tuned: every arm has one configuration" in done.stdout
     assert written(again / "sweep") == before
+
+
+def test_the_plan_keeps_each_command_that_began_or_resumed_the_sweep(again: Path) -> None:
+    path = again / "sweep" / "plan.json"
+    plan = json.loads(path.read_text())
+    [first] = plan["commands"]
+    assert first == shlex.join(["python", "train.py", "-m", *ARMS, "hydra.sweep.dir=sweep"])
+    arms = [each.replace("seed=0,1", "seed=0-1") for each in ARMS]
+    for _ in range(2):
+        assert train(again, "-m", *arms, "hydra.sweep.dir=sweep").returncode == 0
+    second = shlex.join(["python", "train.py", "-m", *arms, "hydra.sweep.dir=sweep"])
+    assert json.loads(path.read_text()) == plan | {"commands": [first, second]}
+    del plan["commands"]  # as an older one
+    path.write_text(json.dumps(plan))
+    assert train(again, "-m", *arms, "hydra.sweep.dir=sweep").returncode == 0
+    assert json.loads(path.read_text())["commands"] == [second]
 
 
 def test_another_level_than_the_runs_declared_is_refused_and_nothing_is_touched(

@@ -63,6 +63,9 @@ def test_every_planned_run_leaves_one_record(sweep: Path) -> None:
         for variant in ("baseline", "mine")
         for seed in (0, 1)
     ]
+    [command] = plan.pop("commands")
+    assert command.startswith("python train.py --config-dir ")
+    assert " -m variant=baseline,mine seed=0-1 hydra.sweep.dir=" in command  # as it was typed
     assert plan == {"schema": 2, "runs": expected}
     found = [
         {key: record[key] for key in ("track", "variant", "seed", "hyper")}
@@ -255,6 +258,24 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(shell: Shell, tmp_path
         assert done.returncode == 2
         assert "Not a directory" in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_refusal_leaves_no_folder_that_it_made(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for folder in ("old", "new/deep"):
+        done = shell("train.py", "-m", "lr=1,x", f"hydra.sweep.dir={tmp_path / folder}")
+        assert done.returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_file_is_no_folder_of_a_sweep(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    done = shell("train.py", "-m", "seed=0,1", f"hydra.sweep.dir={file}", *SMALL)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: hydra.sweep.dir={file}: Not a directory")
+    assert len(done.stderr.splitlines()) == 1
+    assert file.read_text() == "mine"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")

@@ -21,7 +21,7 @@ import pytest
 
 from tests.conftest import ROOT, SMALL
 
-FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins")
+FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins", "sweeping")
 UNCOMPILED = shutil.ignore_patterns("__pycache__")  # others may be writing there
 PLANTED = {  # what is added to every copy, by path
     # arms without a mistake

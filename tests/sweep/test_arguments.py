@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-import hydra_plugins.evenbench.sweeper
+from sweeping.arguments import combinations, meant, understood
 from tests.conftest import names
-from training.arguments import meant, understood
 from training.errors import UserError, readable
 
 EIGHT = "seed=0,1,2,3,4,5,6,7"
@@ -114,21 +110,33 @@ def test_a_key_below_a_group_is_left_to_each_run_as_it_was_typed(key: str, value
     assert meant([typed]) == [typed]  # a single run is composed with its own arm
 
 
-def sweeper(**params: str) -> Any:
-    # anew: Hydra loads its own sweeper again for each command, and this one inherits from it
-    made = importlib.reload(hydra_plugins.evenbench.sweeper).PlannedSweeper(params)
-    made.hydra_context = SimpleNamespace(config_loader=None)  # type: ignore[assignment]
-    return made
+def grid(*typed: str, **params: str) -> list[list[str]]:
+    return combinations(params, typed, None)  # type: ignore[arg-type]  # which lists what globs mean
+
+
+def test_every_value_is_combined_with_every_other() -> None:
+    assert grid("lr=1,2", "seed=3,4", "gamma=5") == [
+        ["lr=1", "seed=3", "gamma=5"],
+        ["lr=1", "seed=4", "gamma=5"],
+        ["lr=2", "seed=3", "gamma=5"],
+        ["lr=2", "seed=4", "gamma=5"],
+    ]
+    assert grid("gamma=range(2)") == [["gamma=0"], ["gamma=1"]]
+    assert grid() == [[]]
+
+
+def test_the_command_line_replaces_a_key_of_an_experiment() -> None:
+    assert grid("lr=3", "gamma=4", seed="7", lr="1,2") == [["seed=7", "lr=3", "gamma=4"]]
 
 
 def test_an_experiment_says_its_seeds_in_the_same_words() -> None:
-    assert sweeper(seed="0-3,8", lr="1,2")._parse_config() == ["seed=0,1,2,3,8", "lr=1,2"]
+    assert [run[0] for run in grid(seed="0-3,8")] == [f"seed={seed}" for seed in (0, 1, 2, 3, 8)]
     for wrong in ({"seed": "3-0"}, {"seed": "range(0)"}, {"variant": "baseline,../x"}):
         with pytest.raises(UserError, match=r"must|nothing"):
-            sweeper(**wrong)._parse_config()
+            grid(**wrong)
     for name in names("experiment"):
         params = OmegaConf.load(f"conf/experiment/{name}.yaml").hydra.sweeper.params
-        assert EIGHT in sweeper(**params)._parse_config()
+        assert {"seed=0", "seed=7"} < {override for run in grid(**params) for override in run}
 
 
 @pytest.mark.parametrize(

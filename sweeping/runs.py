@@ -10,10 +10,10 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.types import TaskFunction
@@ -21,37 +21,19 @@ from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from rich.text import Text
 
-from hydra_plugins.evenbench._progress import told
-from hydra_plugins.evenbench._resume import RECORD
-from hydra_plugins.evenbench._work import LOG, Task, edited
+from sweeping.arguments import typed
+from sweeping.engines.engine import Engine
+from sweeping.progress import told
+from sweeping.resume import RECORD
+from sweeping.work import LOG, Task, edited
 
 FIRST_LOG = "run.first.log"  # of a try that left no record
 ROOM = 2**20  # bytes that must be writable for another run to be worth its while
 
 
-class Engine(Protocol):
-    """Where runs are run. What it starts is a job, which it alone knows how to ask."""
-
-    @property
-    def slots(self) -> float:
-        """Jobs at a time."""
-
-    def start(self, tasks: list[Task]) -> list[Any]:
-        """A job for every task."""
-
-    def wait(self, jobs: Collection[Any], seconds: float | None) -> list[Any]:
-        """Those that have ended, as soon as one has or the time is over."""
-
-    def stop(self, job: Any) -> None:
-        """End it now; it may have ended already."""
-
-    def end(self, job: Any) -> int | str:
-        """The exit status of an ended job's run, or in words why it has none."""
-
-
 @dataclass(eq=False)
-class Run:
-    """One run of a sweep: its configuration, its folder, and how it went so far."""
+class Attempt:
+    """A run of the sweep as it is attempted: its configuration, its folder, how it went so far."""
 
     config: DictConfig
     name: str
@@ -97,7 +79,7 @@ def run_all(
     runs = [_prepare(config, number) for number, config in enumerate(configs)]
     module = task.__module__ if task.__module__ != "__main__" else Path(sys.argv[0]).stem
     sweep = Path(configs[0].hydra.sweep.dir)
-    waiting, running = deque(runs), dict[Any, Run]()
+    waiting, running = deque(runs), dict[Any, Attempt]()
     console = Console(stderr=True)
     slots = "all" if engine.slots == math.inf else engine.slots
     console.print(Text(f"{len(runs)} runs, {slots} at a time → {sweep}"), soft_wrap=True)
@@ -107,7 +89,7 @@ def run_all(
         with told(console, runs) as tell:
             while running or (waiting and not halted):
                 halted = halted or _changed(code)
-                starting: list[Run] = []
+                starting: list[Attempt] = []
                 while waiting and not halted and len(running) + len(starting) < engine.slots:
                     run = waiting.popleft()
                     run.begin(timeout)
@@ -152,7 +134,7 @@ def run_all(
 
 
 def _ended(
-    engine: Engine, running: Mapping[Any, Run], timeout: float | None
+    engine: Engine, running: Mapping[Any, Attempt], timeout: float | None
 ) -> list[tuple[Any, int | str]]:
     """Wait until some jobs have ended, or are to be ended: these, and how their runs did."""
     if not running:
@@ -192,26 +174,24 @@ def _full(directory: Path) -> str | None:
 
 def _say(console: Console, text: str, sweep: Path) -> None:
     """The text, and the command that resumes this sweep."""
-    typed, script = sys.orig_argv, sys.argv[0]  # argv itself is what Hydra was given
-    typed = typed[typed.index(script) :] if script in typed else sys.argv
-    given = [argument for argument in typed if not argument.startswith("hydra.sweep.dir=")]
+    given = [each for each in typed() if not each.startswith("hydra.sweep.dir=")]
     plain = re.fullmatch(r"[\w./-]+", str(sweep))
     quoted = str(sweep) if plain else "'" + str(sweep).replace("'", "\\'") + "'"  # for Hydra
     again = shlex.join(["python", *given, f"hydra.sweep.dir={quoted}"])
     console.print(Text(f"{text}\n{again}"), soft_wrap=True)
 
 
-def _prepare(config: DictConfig, number: int) -> Run:
+def _prepare(config: DictConfig, number: int) -> Attempt:
     with open_dict(config):
         config.hydra.job.id, config.hydra.job.num = str(number), number
         # The job is to find the folders as they are now: no clock, no name is looked up again.
         config.hydra.sweep.dir = str(config.hydra.sweep.dir)
         config.hydra.sweep.subdir = str(config.hydra.sweep.subdir)
     name = config.hydra.sweep.subdir
-    return Run(config, name, Path(config.hydra.sweep.dir) / name)
+    return Attempt(config, name, Path(config.hydra.sweep.dir) / name)
 
 
-def _why(run: Run, end: int | str) -> str:
+def _why(run: Attempt, end: int | str) -> str:
     """Why a run left no record, in one line, and where it says more."""
     log = run.directory / LOG
     if isinstance(end, int):

@@ -16,7 +16,7 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from hydra_plugins.evenbench._processes import cores, die_with_parent
+from sweeping.engines.processes import cores, die_with_parent
 from training.errors import UserError, readable
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)

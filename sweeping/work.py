@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 
 from training.files import file_hash
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 LOG = "run.log"  # all that a run says, in its own folder
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 

@@ -14,7 +14,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else Ray writes a token in
 import ray
 from ray.exceptions import RayError
 
-from hydra_plugins.evenbench._work import Task, environment, work_elsewhere
+from sweeping.work import Task, environment, work_elsewhere
 from training.errors import UserError
 
 Job = ray.ObjectRef[int | str]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ CONF = Path(__file__).resolve().parents[1] / "conf"
 MOST = 10_000  # values that one key may take in a sweep
 SEEDS = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")  # 0-7
 EACH_RUN = "each_run"  # Hydra's tag on a value that is for each run to take, as it was typed
+
+
+def typed() -> list[str]:
+    """This process's command line as it was typed, from the script on; argv may be rewritten."""
+    line, script = sys.orig_argv, sys.argv[0]
+    return line[line.index(script) :] if script in line else sys.argv
 
 
 def meant(arguments: Sequence[str]) -> list[str]:
@@ -69,6 +76,33 @@ def understood(lines: Sequence[str], loader: ConfigLoader | None = None) -> list
             raise UserError(_twice(before, override))
         _check_values(override)
     return overrides
+
+
+def combinations(
+    grid: Mapping[str, str], lines: Sequence[str], loader: ConfigLoader
+) -> list[list[str]]:
+    """The overrides of every run of a sweep: each value of a key with each of all others.
+
+    Args:
+        grid: an experiment's, key → values; what the command line, `lines`, says of a key replaces
+            it.
+    Raises:
+        UserError: as `understood`, or an experiment is swept.
+    """
+    planned = understood([f"{key}={values}" for key, values in grid.items()], loader)
+    values: dict[str, list[str]] = {}
+    for override in [*planned, *understood(lines, loader)]:
+        if override.key_or_group == "experiment" and override.is_sweep_override():
+            raise UserError(
+                f"experiment cannot be swept ({override.input_line}): each one has a grid of its "
+                f"own; run them one after the other"
+            )
+        key = override.get_key_element()
+        if override.is_sweep_override():
+            values[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        else:
+            values[key] = [f"{key}={override.get_value_element_as_str()}"]
+    return [list(run) for run in product(*values.values())]
 
 
 def _as_typed(line: str) -> str:

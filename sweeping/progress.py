@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from hydra_plugins.evenbench._resume import RECORD
+from sweeping.resume import RECORD
 
 
 class Ended(Protocol):

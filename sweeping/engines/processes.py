@@ -14,7 +14,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
-from hydra_plugins.evenbench._work import Task, environment, work
+from sweeping.work import Task, environment, work
 
 LOST = 255  # multiprocessing's word for a process of which it will hear no more
 context = multiprocessing.get_context("forkserver")
@@ -66,7 +66,7 @@ def start_server() -> None:
     # The server looks for what it preloads in PYTHONPATH alone. Its children get their threads
     # from `threads`; a thread pool in the server itself would not survive a fork.
     os.environ.update(environment())
-    context.set_forkserver_preload(["hydra_plugins.evenbench._preload"])
+    context.set_forkserver_preload(["sweeping.engines.preload"])
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the server inherits
     ensure_running()
     signal.signal(signal.SIGINT, before)

@@ -12,24 +12,30 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from hydra_plugins.evenbench import _processes, _resume
-from hydra_plugins.evenbench._declared import differing, refuse_other_rules
+from sweeping import resume
+from sweeping.declared import differing, refuse_other_rules
+from sweeping.engines import processes
 from training.config import SCHEMA, Config, config_hashes, digest, identity, run_name, validated
 from training.errors import UserError, started
 from training.files import write_json
 
 log = logging.getLogger(__name__)
 
+PLAN = "plan.json"
 Record = dict[str, Any]
 
 
 def plan(
-    configs: list[DictConfig], overrides: Sequence[Sequence[str]], directory: Path
+    configs: list[DictConfig],
+    overrides: Sequence[Sequence[str]],
+    directory: Path,
+    command: str,
 ) -> tuple[list[int], dict[str, str]]:
     """Check all configurations of a sweep, write its `plan.json`, and say which are to be run.
 
     Returns the indices of these, and the project's files that the sweep imports with their hashes.
 
+    The plan keeps each command that began or resumed the sweep, of which this is the latest.
     A run whose record is there, and was made of what it would be made of today, is kept; what a
     redone run left is set aside.
 
@@ -61,14 +67,14 @@ def plan(
             "analysis.tuning_seeds holds every seed of this sweep, and leaves none to report on: "
             "sweep more seeds"
         )
-    _same_plan(runs, directory)
+    commands = _commands(runs, directory)
     names = list(named)
-    records = {i: r for i, name in enumerate(names) if (r := _resume.finished(directory / name))}
-    others = _resume.elsewhere(checked[0].reuse)
+    records = {i: r for i, name in enumerate(names) if (r := resume.finished(directory / name))}
+    others = resume.elsewhere(checked[0].reuse)
     borrowed = {
-        i: others[_resume.who(run)]
+        i: others[resume.who(run)]
         for i, run in enumerate(runs)
-        if i not in records and _resume.who(run) in others
+        if i not in records and resume.who(run) in others
     }
     built = _build(checked, [run["variant"] for run in runs], [*records, *borrowed])
     warnings = _foreseen(runs, checked[0])  # while that is going on
@@ -77,7 +83,9 @@ def plan(
     changed = {i: _changed(record, today[i]) for i, record in records.items()}
     as_today = [records[i] for i, why in changed.items() if why is None]
     refuse_other_rules(as_today, checked[0], directory)
-    write_json(directory / "plan.json", {"schema": SCHEMA, "runs": runs})
+    if commands[-1:] != [command]:
+        commands.append(command)
+    write_json(directory / PLAN, {"schema": SCHEMA, "commands": commands, "runs": runs})
     started()
 
     for warning in warnings:
@@ -108,14 +116,14 @@ def _taken(
     taken, foreign = set[int](), defaultdict[str, list[int]](list)
     for i, (source, record) in borrowed.items():
         rules = [key for key in differing(record, config) if key != "baseline"]  # made to be this
-        if why := _resume.changed(record["hashes"] | _environment(record), today[i]):
+        if why := resume.changed(record["hashes"] | _environment(record), today[i]):
             foreign[f"not taken from {source.parent}: {why} differs"].append(i)
         elif rules:
             foreign[f"not taken from {source.parent}: {', '.join(rules)} is declared there"].append(
                 i
             )
         else:
-            _resume.take(source, directory / names[i], config.baseline)
+            resume.take(source, directory / names[i], config.baseline)
             taken.add(i)
     return taken, foreign
 
@@ -132,7 +140,7 @@ def _kept(
     """
     kept, stale = set[int](), defaultdict[str, list[int]](list)
     for i, name in enumerate(names):
-        if i in taken or not (directory / name / _resume.RECORD).exists():
+        if i in taken or not (directory / name / resume.RECORD).exists():
             continue
         why = "redone, for their records cannot be read"
         if i in changed:
@@ -141,9 +149,9 @@ def _kept(
                 continue
             why = (
                 f"redone, for {changed[i]} has changed since; the old records are in "
-                f"{directory / _resume.SUPERSEDED}"
+                f"{directory / resume.SUPERSEDED}"
             )
-        _resume.set_aside(directory, name)
+        resume.set_aside(directory, name)
         stale[why].append(i)
     return kept, stale
 
@@ -151,7 +159,7 @@ def _kept(
 def _changed(record: Record, today: Record) -> str | None:
     """What a finished run was made of that is otherwise today; where it ran may differ."""
     now = {part: value for part, value in today.items() if part != "environment"}
-    return _resume.changed(record["hashes"], now)
+    return resume.changed(record["hashes"], now)
 
 
 def _foreseen(runs: list[Record], config: Config) -> list[str]:
@@ -171,21 +179,27 @@ def _environment(record: dict[str, Any]) -> dict[str, Any]:
     return {"environment": {key: value for key, value in found.items() if key != "commit"}}
 
 
-def _same_plan(runs: list[dict[str, Any]], directory: Path) -> None:
-    """Raise a UserError where the directory holds another sweep than this one."""
-    path = directory / "plan.json"
+def _commands(runs: list[dict[str, Any]], directory: Path) -> list[str]:
+    """What began and resumed this sweep so far; nothing in a new directory, or an older plan.
+
+    Raises:
+        UserError: the directory holds another sweep.
+    """
+    path = directory / PLAN
     if not path.exists():
-        return
+        return []
     try:
-        there = json.loads(path.read_text())["runs"]
+        plan = json.loads(path.read_text())
+        there, commands = plan["runs"], list(map(str, plan.get("commands", [])))
         same = sorted(map(str, there)) == sorted(map(str, runs))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{path} cannot be read: choose another hydra.sweep.dir") from None
     if not same:
         raise UserError(
             f"{directory} already holds another sweep, of {len(there)} runs: choose another "
             f"hydra.sweep.dir (analyze.py takes several), or give the command it was begun with"
         )
+    return commands
 
 
 Built = tuple[dict[str, str], dict[int, dict[str, Any]]]
@@ -203,9 +217,9 @@ def _build(
         _alike(config, "seed"): (f"variant={arm}: " if len(set(arms)) > 1 else "", config)
         for arm, config in zip(arms, configs, strict=True)
     }
-    here, there = _processes.context.Pipe()
+    here, there = processes.context.Pipe()
     again = {i: configs[i] for i in finished}
-    process = _processes.start(_check, (list(distinct.values()), again, there))
+    process = processes.start(_check, (list(distinct.values()), again, there))
     there.close()
 
     def built() -> Built:

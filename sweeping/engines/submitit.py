@@ -14,7 +14,7 @@ from typing import Any
 import submitit
 from submitit.core.utils import FailedSubmissionError
 
-from hydra_plugins.evenbench._work import Task, environment, work_elsewhere
+from sweeping.work import Task, environment, work_elsewhere
 from training.errors import UserError
 
 Job = submitit.Job[int | str]
