@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from models.network import Network
+from records.files import file_hash, whole, write_json
 from tracks.track import Track
 from training.config import Config, Node, Variant
 from training.errors import UserError
-from training.files import file_hash, whole, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("models.", "tracks.")
