@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from analysis import statistics
 from analysis.errors import AnalysisError
 from analysis.gather import Gathered
-from analysis.record import Identity, Metric, PlannedRun, Run, Unreadable, read_examples
+from analysis.recorded import RecordedRun, read_examples
 from analysis.rules import Rules
 from analysis.select import Arm, Selection, select
+from records.reading import Unreadable
+from records.record import Identity, Metric, PlannedRun
 
 Losses = NDArray[np.floating]
 Examples = tuple[Losses | None, list[str]]  # and what could not be read
@@ -26,7 +28,7 @@ class Side:
 
     arm: Arm
     selection: Selection
-    paired: tuple[Run, ...]  # the selected configuration's runs, in seed order of the pairs
+    paired: tuple[RecordedRun, ...]  # the selected configuration's runs, in seed order of the pairs
 
     @property
     def name(self) -> str:
@@ -34,7 +36,7 @@ class Side:
         return self.arm.variant
 
     @property
-    def selected(self) -> dict[int, Run]:
+    def selected(self) -> dict[int, RecordedRun]:
         """All runs of the selected configuration, paired or not: seed → run."""
         return self.selection.best.runs
 
@@ -85,7 +87,7 @@ class Comparison:
     family_size: int  # how many these are, also those that left no record
     planned: int  # runs that the sweeps' plans hold for these arms; 0 without a plan
     missing: tuple[PlannedRun, ...]  # of these, the ones that left no record
-    unplanned: tuple[Run, ...]  # runs that stand in none of the plans
+    unplanned: tuple[RecordedRun, ...]  # runs that stand in none of the plans
     unreadable: tuple[str, ...]  # path and reason of files that could not be used
 
     @property
@@ -329,7 +331,7 @@ def _ulps_apart(
     return statistics.ulps_apart(np.concatenate(ones), np.concatenate(others)), problems
 
 
-def _examples(run: Run, metric: str) -> Examples:
+def _examples(run: RecordedRun, metric: str) -> Examples:
     try:
         return read_examples(run, metric), []
     except Unreadable as error:

@@ -16,11 +16,12 @@ from analysis.audits.audit import Audit, Severity
 from analysis.audits.budget import grid_edge_of
 from analysis.compare import Effect, measure
 from analysis.errors import AnalysisError
-from analysis.record import MALFORMED, Alpha, Part, Positive, what_is_wrong
 from analysis.rules import Rules
 from analysis.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
 from analysis.text import hyper_text, number, seed_list, some
 from analysis.verdict import Case, Conclusion, conclude
+from records.reading import MALFORMED, Part, what_is_wrong
+from records.record import Alpha, Positive
 
 Hyper = dict[str, float]
 Scores = list[float | None]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from analysis.audits.budget import tuned_on_reported_seeds_of
 from analysis.audits.evidence import few_seeds_of
-from analysis.record import PlannedRun
 from analysis.rules import Rules
 from analysis.text import hyper_text
+from records.record import PlannedRun
 
 
 def foreseen(runs: Sequence[PlannedRun], baseline: str | None, rules: Rules) -> list[str]:

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis.errors import AnalysisError
-from analysis.record import Plan, PlannedRun, Record, Run, Unreadable, read_plan, read_record
+from analysis.recorded import RecordedRun
+from records.files import PLAN, RECORD, SUPERSEDED
+from records.reading import Unreadable
+from records.record import Plan, PlannedRun, Record, read_plan, read_record
 
 Read = TypeVar("Read", Plan, Record)
 Place = tuple[int, int]  # device and number of a folder on disk
-
-SUPERSEDED = "superseded"  # beside a plan: the records of runs that were done anew
-RECORD, PLAN = "result.json", "plan.json"
 
 
 @dataclass
 class Gathered:
     """Everything that was found below the directories that were named."""
 
-    runs: list[Run] = field(default_factory=list)  # in path order
+    runs: list[RecordedRun] = field(default_factory=list)  # in path order
     planned: list[PlannedRun] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)  # path and reason, one a file
 
@@ -72,7 +72,7 @@ def gather(paths: Sequence[Path]) -> Gathered:
             if PLAN in files and (plan := attempt(read_plan, folder, PLAN)):
                 found.planned += plan.runs
             if RECORD in files and (record := attempt(read_record, folder, RECORD)):
-                found.runs.append(Run(record, folder))
+                found.runs.append(RecordedRun(record, folder))
     if not found.runs:
         raise AnalysisError(_nothing_found(paths, found))
     return found

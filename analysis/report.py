@@ -13,10 +13,12 @@ import msgspec
 from analysis import prose
 from analysis.compare import Side
 from analysis.errors import AnalysisError
-from analysis.record import Cost, Run, Scores, Signature
+from analysis.recorded import RecordedRun
 from analysis.select import Candidate
 from analysis.statistics import mean_std
 from analysis.verdict import Judged
+from records.record import Cost, Scores
+from records.signature import Signature
 
 BENCH_VERSION = 2
 NAME = "report.json"
@@ -254,7 +256,7 @@ def _by_block(signatures: Sequence[Signature | None], metric: str) -> list[float
     return [mean_of(block.get(metric) for block in each) for each in zip(*blocks, strict=True)]
 
 
-def secondary(run: Run, name: str, split: str) -> float | None:
+def secondary(run: RecordedRun, name: str, split: str) -> float | None:
     """A run's secondary score on `split`; None if it has none."""
     scores = run.record.secondary.get(name)
     return None if scores is None else getattr(scores, split)

@@ -9,8 +9,9 @@ from typing import Any, Literal
 from msgspec.structs import asdict
 
 from analysis.errors import AnalysisError
-from analysis.record import Declared, Metric, Record, Run
+from analysis.recorded import RecordedRun
 from analysis.text import seed_list
+from records.record import Declared, Metric, Record
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def _words(value: object) -> str:
     return str(value)
 
 
-def agreed(runs: Sequence[Run], partial: bool = False, **asked: Any) -> Rules:
+def agreed(runs: Sequence[RecordedRun], partial: bool = False, **asked: Any) -> Rules:
     """The rules that the runs declare; what is asked for, and not None, holds instead.
 
     Where runs declare different ones, those of the first in path order hold (and an audit tells).
@@ -66,7 +67,7 @@ def agreed(runs: Sequence[Run], partial: bool = False, **asked: Any) -> Rules:
     return Rules(**said, partial=partial)
 
 
-def judged_by(runs: Sequence[Run], name: str | None) -> list[Run]:
+def judged_by(runs: Sequence[RecordedRun], name: str | None) -> list[RecordedRun]:
     """The runs, to be judged by the metric `name`; None for the primary one of each.
 
     Raises:
@@ -77,7 +78,7 @@ def judged_by(runs: Sequence[Run], name: str | None) -> list[Run]:
     metrics = {  # of each track's runs; a diverged one has no secondary scores
         run.record.track: metric for run in runs if (metric := _secondary(run.record, name))
     }
-    chosen: list[Run] = []
+    chosen: list[RecordedRun] = []
     without = 0
     known: set[str] = set()
     for run in runs:

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from analysis.record import Hyper, Identity, Run
+from analysis.recorded import RecordedRun
 from analysis.statistics import Direction
+from records.record import Hyper, Identity
 
 
 @dataclass
@@ -18,12 +19,14 @@ class Arm:
 
     track: str
     variant: str
-    grid: dict[Hyper, dict[int, Run]] = field(default_factory=dict)  # hyper → seed → run
-    duplicates: list[tuple[Run, Run]] = field(default_factory=list)  # kept, left out
+    grid: dict[Hyper, dict[int, RecordedRun]] = field(default_factory=dict)  # hyper → seed → run
+    duplicates: list[tuple[RecordedRun, RecordedRun]] = field(
+        default_factory=list
+    )  # kept, left out
     baselines: set[str] = field(default_factory=set)  # named by its runs
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RecordedRun]:
         """One run per hyper and seed."""
         return [run for by_seed in self.grid.values() for run in by_seed.values()]
 
@@ -38,7 +41,7 @@ class Candidate:
     """One configuration of an arm. Its means are over the seeds that selection compares."""
 
     hyper: Hyper
-    runs: dict[int, Run]  # seed → run
+    runs: dict[int, RecordedRun]  # seed → run
     validation: tuple[float, ...]  # score per seed compared; NaN where the run diverged
     test: tuple[float, ...]
 
@@ -63,10 +66,10 @@ class Selection:
     compared: tuple[int, ...]  # of these, the ones whose scores decided
 
 
-def group(runs: Iterable[Run]) -> dict[tuple[str, str], Arm]:
+def group(runs: Iterable[RecordedRun]) -> dict[tuple[str, str], Arm]:
     """Runs by (track, variant), sorted; of two runs of one identity the first is kept."""
     arms: dict[tuple[str, str], Arm] = {}
-    kept: dict[Identity, Run] = {}
+    kept: dict[Identity, RecordedRun] = {}
     for run in runs:
         track, variant, seed, hyper = identity = run.record.identity
         arm = arms.setdefault((track, variant), Arm(track, variant))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from analysis.record import PlannedRun
+from records.record import PlannedRun
 
 NAMED = 5  # things that one sentence names before it counts the rest
 NONE = "–"

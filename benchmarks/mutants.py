@@ -37,7 +37,7 @@ from pathlib import Path
 from benchmarks.mutate import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("analysis", "training", "models", "tracks", "sweeping")
+FOLDERS = ("records", "analysis", "training", "models", "tracks", "sweeping")
 PURE = {"sweeping/arguments.py", "sweeping/declared.py"}  # the rest of it starts processes
 WORDING = {  # what they print is read by people
     f"analysis/{name}.py" for name in ("arguments", "prose", "report", "terminal", "text")
@@ -51,7 +51,7 @@ ALSO = {
     "analysis/planning.py": (),
     "analysis/earlier.py": (),
     "analysis/gather.py": (),
-    "analysis/record.py": ("tests/analysis/test_gather.py", "tests/analysis/test_audits.py"),
+    "analysis/recorded.py": ("tests/analysis/test_audits.py",),
     "analysis/compare.py": (
         "tests/analysis/test_properties.py",
         "tests/analysis/test_verdict.py",
@@ -68,7 +68,8 @@ ALSO = {
     "training/config.py": (),
     "training/step.py": (),
     "training/errors.py": (),
-    "training/files.py": (),
+    "records/record.py": ("tests/analysis/test_gather.py", "tests/analysis/test_audits.py"),
+    "records": (),
     "training/build.py": (REFERENCE, "tests/training/test_fit.py", "tests/training/test_config.py"),
     "training/record.py": (REFERENCE, "tests/training/test_config.py"),
     "training": (REFERENCE, "tests/training/test_fit.py"),

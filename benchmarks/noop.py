@@ -11,8 +11,8 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from records.files import write_json
 from training.config import identity
-from training.files import write_json
 
 
 @hydra.main(version_base="1.3", config_path="../conf", config_name="config")

@@ -12,12 +12,12 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from records.files import write_json
 from sweeping import resume
 from sweeping.declared import differing, refuse_other_rules
 from sweeping.engines import processes
 from training.config import SCHEMA, Config, config_hashes, digest, identity, run_name, validated
 from training.errors import UserError, started
-from training.files import write_json
 
 log = logging.getLogger(__name__)
 
@@ -165,8 +165,8 @@ def _changed(record: Record, today: Record) -> str | None:
 def _foreseen(runs: list[Record], config: Config) -> list[str]:
     """What no result is needed for to know that it will weaken the verdict."""
     from analysis.foreseen import foreseen
-    from analysis.record import PlannedRun
     from analysis.rules import Rules
+    from records.record import PlannedRun
 
     said = config.analysis
     rules = Rules(said.alpha, said.margin_pct, said.family, frozenset(said.tuning_seeds))

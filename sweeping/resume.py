@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from records.files import write_json
 from training.errors import UserError
-from training.files import write_json
 
 RECORD = "result.json"
 SUPERSEDED = "superseded"  # where the records of redone runs are kept; no analysis looks there

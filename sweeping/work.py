@@ -15,7 +15,7 @@ from hydra.core.utils import JobRuntime, run_job, setup_globals
 from hydra.types import HydraContext
 from omegaconf import DictConfig
 
-from training.files import file_hash
+from records.files import file_hash
 
 ROOT = Path(__file__).resolve().parents[1]
 LOG = "run.log"  # all that a run says, in its own folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +10,13 @@ from torch import Tensor
 
 from models.mixer import Observed
 from models.network import Network, mechanisms
+from records.signature import OPERATORS
 from tracks.track import Track
 from training.config import Criterion, Signature
 from training.errors import UserError, no_such
 from training.fit import evaluating
 from training.probes.trained import FEW_EXAMPLES, PROBE_EXAMPLES
 
-OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 OVER: dict[str, Callable[[list[float]], float]] = {
     "mean": lambda values: sum(values) / len(values),
     "max": max,

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from models.network import Network
+from records.files import file_hash, whole, write_json
 from tracks.track import Track
 from training.config import ROOT, Config, Variant
 from training.errors import UserError
-from training.files import file_hash, whole, write_json
 
 CODE = ("models.", "tracks.")
 
@@ -90,12 +90,12 @@ def starts(variant: Variant) -> dict[str, Any]:
 def code_hashes(track: Track, network: Network, allow: Sequence[str]) -> dict[str, str]:
     """Of every file of code that the run is made of, by its path from the root or its package.
 
-    `train.py`, all of `training/` and `records/`, and those in which the track, the network and its
+    `train.py`, all of `training/`, and those in which the track, the network and its
     modules are defined, with whatever of the project or of `allow` these import: not what else
     this process has imported for other runs, and not the probes, which change no run.
     """
     waiting = {cls.__module__ for each in (track, *network.modules()) for cls in type(each).__mro__}
-    paths = [ROOT / "train.py", *(ROOT / "training").glob("*.py"), *(ROOT / "records").glob("*.py")]
+    paths = [ROOT / "train.py", *(ROOT / "training").glob("*.py")]
     found = {path.relative_to(ROOT).as_posix(): path for path in paths}
     seen: set[str] = set()
     while waiting - seen:

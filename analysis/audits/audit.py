@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analysis.compare import Comparison
-from analysis.record import Record, Run
+from analysis.recorded import RecordedRun
+from records.record import Record
 
 Severity = Literal["void", "warning", "note"]
 Ahead = Literal["baseline", "idea"]  # the arm that is better by a decided difference
@@ -39,7 +40,7 @@ def pairs(comparison: Comparison) -> Iterator[tuple[int, Record, Record]]:
 
 
 def several(
-    comparison: Comparison, table: Callable[[Run], Mapping[str, object]]
+    comparison: Comparison, table: Callable[[RecordedRun], Mapping[str, object]]
 ) -> dict[str, list[object]]:
     """The keys to which the runs' tables hold more than one value, and these values."""
     found: dict[str, list[object]] = {}

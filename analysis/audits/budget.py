@@ -8,9 +8,10 @@ import numpy as np
 
 from analysis.audits.audit import Ahead, Audit
 from analysis.compare import Comparison
-from analysis.record import Cost, Run
+from analysis.recorded import RecordedRun
 from analysis.select import Arm
 from analysis.text import hyper_text, seed_list, some
+from records.record import Cost
 
 PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
 
@@ -52,7 +53,7 @@ def _tries(arm: Arm) -> int:
     return len(different)
 
 
-def _scores(of_seed: tuple[int, Run]) -> tuple[object, ...]:
+def _scores(of_seed: tuple[int, RecordedRun]) -> tuple[object, ...]:
     seed, run = of_seed
     metric = run.smooth or run.metric.name
     return seed, metric, run.score(metric, "validation"), run.score(metric, "test")

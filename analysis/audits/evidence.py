@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.audits.audit import Audit, Severity
 from analysis.compare import Comparison
-from analysis.record import LOSS
+from analysis.recorded import LOSS
 from analysis.statistics import EXACT_UP_TO, INERT_ULPS, fewest_pairs, least_p, ulps_apart
 from analysis.text import number, seed_list, some
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from analysis.audits.audit import Audit, pairs, several
 from analysis.compare import Comparison
-from analysis.record import Record, Run
+from analysis.recorded import RecordedRun
 from analysis.text import NONE, run_text, seed_list, some
+from records.record import Record
 
 
 def metric_mismatch(comparison: Comparison) -> Iterator[Audit]:
@@ -61,7 +62,7 @@ def order_mismatch(comparison: Comparison) -> Iterator[Audit]:
 def confounded(comparison: Comparison) -> Iterator[Audit]:
     """The configurations differ in more than variant and hyper."""
     both = comparison.baseline.arm.runs + comparison.idea.arm.runs
-    parts: list[tuple[str, str, list[Run]]] = [
+    parts: list[tuple[str, str, list[RecordedRun]]] = [
         (group, group, both) for group in ("track", "model", "optimizer", "training")
     ]
     parts += [("variant", f"variant {s.name}", s.arm.runs) for s in comparison.sides]

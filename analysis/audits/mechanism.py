@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
-from analysis.record import LOSS, Run
+from analysis.recorded import LOSS, RecordedRun
 from analysis.statistics import INERT_ULPS, ulps_apart
 from analysis.text import number, run_text, seed_list, some
 
@@ -81,7 +81,7 @@ def idle_mechanism(comparison: Comparison) -> Iterator[Audit]:
             )
 
 
-def _ablated(run: Run) -> tuple[float, float] | None:
+def _ablated(run: RecordedRun) -> tuple[float, float] | None:
     """The test score with and without the mechanism; the loss where the primary metric can tie."""
     record = run.record
     is_smooth = record.metric.is_smooth
@@ -126,7 +126,7 @@ def prediction_edited(comparison: Comparison) -> Iterator[Audit]:
             )
 
 
-def _predicted(run: Run) -> object:
+def _predicted(run: RecordedRun) -> object:
     signature = run.record.signature
     if signature is None:
         return None

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from analysis.audits.audit import Audit
 from analysis.compare import Comparison
-from analysis.record import Record, Run
+from analysis.recorded import RecordedRun
 from analysis.text import hyper_text, run_text, seed_list, some
+from records.record import Record
 
 
 def no_shared_seed(comparison: Comparison) -> Iterator[Audit]:
@@ -162,5 +163,5 @@ def _outcome(record: Record) -> dict[str, object]:
     }
 
 
-def _twin(kept: Run, other: Run) -> str:
+def _twin(kept: RecordedRun, other: RecordedRun) -> str:
     return f"{run_text(kept.record)} in {kept.folder} and {other.folder}"

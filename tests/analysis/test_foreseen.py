@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from analysis.foreseen import foreseen
-from analysis.record import PlannedRun
 from analysis.rules import Rules
+from records.record import PlannedRun
 
 LRS = (0.1, 0.2)
 

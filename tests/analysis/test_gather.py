@@ -9,7 +9,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.gather import gather, newest_sweep
-from analysis.record import Record
+from records.record import Record
 from tests.analysis.builder import grid, record, write_run, write_sweep
 
 

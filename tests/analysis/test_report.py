@@ -14,9 +14,10 @@ from scipy import stats
 
 import analyze
 from analysis.audits.audit import Audit
-from analysis.record import OPERATORS, Cost
 from analysis.report import build, mean_of, write
 from analysis.verdict import PracticalVerdict, SystemVerdict
+from records.record import Cost
+from records.signature import OPERATORS
 from tests.analysis.builder import (
     analysed,
     as_older,

@@ -7,8 +7,8 @@ import pytest
 
 import analyze
 from analysis.gather import gather
-from analysis.record import Metric
 from analysis.rules import judged_by
+from records.record import Metric
 from tests.analysis.builder import (
     analysed,
     can_tie,

@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from analysis import record, verdict
+from analysis import verdict
 from benchmarks import scale
+from records import reading
 from tests.analysis.builder import analysed, grid, write_sweep
 
 IDEAS = ("idea", "other", "third")
@@ -15,13 +16,13 @@ def test_every_file_is_read_once(tmp_path, monkeypatch):
     """A baseline's too, which every idea is compared with."""
     sweep = write_sweep(tmp_path, grid(("baseline", *IDEAS), seeds=range(6), lrs=(0.003,)))
     opened = Counter[str]()
-    regular = record._regular
+    regular = reading.regular
 
     def counted(path):
         opened[path] += 1
         return regular(path)
 
-    monkeypatch.setattr(record, "_regular", counted)
+    monkeypatch.setattr(reading, "regular", counted)
     assert len(analysed(sweep)) == 3
     files = [*sweep.rglob("*.json"), *sweep.rglob("*.npz")]
     assert opened == Counter(map(str, files))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.record import read_plan, read_record
+from records.record import read_plan, read_record
 from tests.conftest import ROOT, SMALL
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]

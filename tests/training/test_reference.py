@@ -16,13 +16,13 @@ from omegaconf import DictConfig
 from scipy import stats
 from torch import Tensor, nn
 from torch.optim import _muon as muon
+from records.files import finite
 
 import training.build
 import training.errors
 import training.run
 from tests import reference
 from training.config import resolved, validated
-from training.files import finite
 
 Compose = Callable[..., DictConfig]
 SPLITS = ("train", "validation", "test")

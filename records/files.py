@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
+PLAN = "plan.json"  # of a sweep, in its directory
+SUPERSEDED = "superseded"  # beside a plan: the runs that were done anew; no analysis looks there
+
+# in a run's directory
+RECORD = "result.json"  # written last: where it is, the run is finished
+EXAMPLES = "examples.npz"
+ARTIFACTS = "artifacts.npz"
+HISTORY = "history.csv"
+WEIGHTS = "weights.pt"
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[IO[bytes]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from training.files import file_hash, finite, whole, write_json
+from records.files import file_hash, finite, whole, write_json
 
 
 def test_a_file_is_on_disk_before_it_has_its_name(

@@ -1,0 +1,183 @@
+"""What a run leaves on disk, and a sweep's plan: read, validated, never executed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from records.reading import Part, content, decoded
+from records.signature import Signature
+
+Hyper = tuple[tuple[str, float], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
+Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
+
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Alpha = Annotated[float, Meta(ge=1e-9, le=0.5)]
+Positive = Annotated[float, Meta(gt=0)]
+Bounds = tuple[float | None, float | None]  # the least and the greatest that a score can be
+SchemaVersion = Annotated[int, Meta(ge=2, le=2)]
+
+
+class PlannedRun(Part, dict=True):
+    """One run that a sweep set out to make."""
+
+    track: str
+    variant: str
+    seed: int
+    hyper: dict[str, float]
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What makes two runs one: track, variant, seed and hyper."""
+        return self.track, self.variant, self.seed, tuple(sorted(self.hyper.items()))
+
+
+class Plan(Part):
+    """What a sweep set out to run (`plan.json`)."""
+
+    schema_version: SchemaVersion = msgspec.field(name="schema")
+    runs: list[PlannedRun]
+
+
+class Metric(Part):
+    """The primary metric: selects, compares, decides."""
+
+    name: str
+    direction: Literal["min", "max"]
+    bounds: Bounds | None = None  # null: not recorded
+    can_tie: bool | None = None  # takes few values, as accuracy does; null: not recorded
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether models that differ have different scores.
+
+        A record that does not say so is from before the other kind could be declared: known are
+        the two metrics that all tracks had then, of any other nothing.
+        """
+        return self.name in ("mse", "mae") if self.can_tie is None else not self.can_tie
+
+    @property
+    def better(self) -> str:
+        """Which way is better, in words."""
+        return {"min": "lower is better", "max": "higher is better"}[self.direction]
+
+
+class Scores(Part):
+    """A metric on two splits; null where it is not finite."""
+
+    validation: float | None
+    test: float | None
+
+
+class Secondary(Scores):
+    """Scores by another metric, or of a trivial reference, which has no direction."""
+
+    direction: Literal["min", "max"] | None = None
+    bounds: Bounds | None = None
+    can_tie: bool | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether neither score is null."""
+        return None not in (self.validation, self.test)
+
+
+class Declared(Part):
+    """How the runs' comparison was to be judged, said before they were trained."""
+
+    alpha: Alpha
+    margin_pct: Positive
+    family: Literal["all", "track"]
+    tuning_seeds: list[int]
+
+
+class Budget(Part):
+    """How long the run trained."""
+
+    epochs: Count
+    steps: Count
+    examples: Count
+
+
+class Cost(Part):
+    """What the run cost; null where it could not be measured."""
+
+    parameters: Count
+    mixer_parameters: Count
+    flops_per_example: NotNegative | None  # forward
+    saved_bytes: NotNegative | None  # kept for the backward pass
+    peak_bytes: NotNegative | None
+    train_seconds: NotNegative | None
+
+
+class Probes(Part):
+    """Measurements on the trained model."""
+
+    reach: NotNegative | None  # share of the gradient norm in the mechanism's own parameters
+    ablation: float | None  # test score without the mechanism, minus the test score
+    causal: bool | None  # null: nobody claims it
+    split_overlap: Count | None  # test examples that also stand in train or validation
+    reach_by_parameter: dict[str, NotNegative] | None = None  # as reach, of each alone
+    loss_ablation: float | None = None  # as ablation, of the loss, where the metric can tie
+
+
+class ConfigHashes(Part):
+    """Over what each configuration group resolves to."""
+
+    track: str
+    variant: str
+    model: str
+    optimizer: str
+    training: str
+
+
+class Hashes(Part):
+    """What the run was made of."""
+
+    config: ConfigHashes
+    code: dict[str, str]  # per project file that the run imported
+    data: str
+    order: str
+    init: dict[str, str]  # per parameter and shape; older records leave out the mechanism's
+
+
+class Record(PlannedRun):
+    """What one finished run says of itself (`result.json`)."""
+
+    schema_version: SchemaVersion = msgspec.field(name="schema")
+    status: Literal["finished", "diverged"]
+    baseline: str | None  # the arm that the sweep names as baseline
+    metric: Metric
+    scores: Scores
+    secondary: dict[str, Secondary]  # shown, never decides unless asked for
+    budget: Budget
+    cost: Cost
+    probes: Probes
+    signature: Signature | None  # null: the variant predicts nothing
+    hashes: Hashes
+    environment: dict[str, str | int | float | bool | None]
+    overrides: list[str]
+    analysis: Declared | None = None  # null: nothing was declared
+    starts: dict[str, Any] | None = None  # what the variant's YAML says of start values, by key
+
+    def __post_init__(self) -> None:
+        if self.status == "finished" and None in (self.scores.validation, self.scores.test):
+            raise ValueError("status is finished but a score is null")
+
+
+def read_record(path: str) -> Record:
+    """Read and validate a `result.json`.
+
+    Raises:
+        Unreadable: it is truncated, not JSON, of another schema, or a field is wrong.
+    """
+    return decoded(Record, content(path))
+
+
+def read_plan(path: str) -> Plan:
+    """Read and validate a `plan.json`; raises `Unreadable` as `read_record` does."""
+    return decoded(Plan, content(path))
