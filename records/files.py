@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,14 @@ def file_hash(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
         return ""
+
+
+def located(root: Path, file: str) -> Path | None:
+    """Where a file of code lies: below the root, or where Python finds a package of the user's."""
+    for folder in (root, *map(Path, sys.path)):
+        if (folder / file).is_file():
+            return folder / file
+    return None
 
 
 def finite(value: Any) -> Any:

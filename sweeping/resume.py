@@ -69,7 +69,11 @@ def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         if not (isinstance(before, dict) and isinstance(today, dict)):
             return part
         keys = sorted(k for k in before.keys() | today.keys() if before.get(k) != today.get(k))
-        return ", ".join(keys) if part == "code" else f"{part} ({', '.join(keys)})"
+        if part == "probes":  # one that is new was not measured then: no run is another for that
+            keys = [k for k in keys if k in before and k in today]
+            if not keys:
+                continue
+        return ", ".join(keys) if part in ("code", "probes") else f"{part} ({', '.join(keys)})"
     return None
 
 

@@ -15,7 +15,7 @@ from hydra.core.utils import JobRuntime, run_job, setup_globals
 from hydra.types import HydraContext
 from omegaconf import DictConfig
 
-from records.files import file_hash
+from records.files import file_hash, located
 
 ROOT = Path(__file__).resolve().parents[1]
 LOG = "run.log"  # all that a run says, in its own folder
@@ -34,7 +34,7 @@ class Task:
 
 def edited(code: Mapping[str, str]) -> list[str]:
     """The files that are not what they were when the sweep was planned."""
-    return [name for name, was in code.items() if file_hash(ROOT / name) != was]
+    return [n for n, was in code.items() if file_hash(located(ROOT, n) or ROOT / n) != was]
 
 
 def environment() -> dict[str, str]:

@@ -112,6 +112,7 @@ def build_optimizers(config: Config, network: Network) -> list[torch.optim.Optim
     """
     settings, decay = config.optimizer, config.optimizer.weight_decay
     mechanism = mechanism_parameters(network)
+    own = _call("variant.mixer: trains()", partial(_mechanism_groups, config, network))
     inside, matrices, rest = [], [], []  # weight matrices of the blocks, others, all else
     first = dict(network.named_parameters())  # of one that modules share, its first name alone
     for prefix, module in network.named_modules():
@@ -127,7 +128,7 @@ def build_optimizers(config: Config, network: Network) -> list[torch.optim.Optim
     groups: list[dict[str, Any]] = [
         {"params": matrices, "weight_decay": decay},
         {"params": rest, "weight_decay": 0.0},
-        *_mechanism_groups(config, network),
+        *own,
     ]
     planned = [("optimizer.algorithm", settings.algorithm, groups)]
     if settings.matrices:

@@ -34,13 +34,16 @@ def check(config: Config) -> tuple[Track, Network]:
     Raises:
         UserError: whatever cannot be built or does not keep to what its base class says.
     """
+    _check_data(build_track(config), build_track(config))
     track, network, start, _ = build(config)
     network.eval()
     start.eval()
-    _check_data(config, track)
     _check_order(track, network)
     _check_passes(track, network)
-    _check_mechanisms(track, network, start)
+    for name, split in track.splits.items():
+        if name != "train":
+            _check_scores(track, network, name, _few(split))
+    _check_mechanisms(track, network)
     blocks = _check_signatures(track, network, start)
     if config.variant.signature:
         check_criteria(config.variant.signature, network, blocks)
@@ -71,41 +74,35 @@ def _few(split: Split) -> Split:
     return Split(split.inputs[:FEW], split.targets[:FEW])
 
 
-def _check_data(config: Config, track: Track) -> None:
-    """Splits are as they must be, and drawn from the streams that were given alone."""
+def _check_data(track: Track, again: Track) -> None:
+    """Splits are as they must be, and drawn from the streams that were given alone.
+
+    Args:
+        again: the same track, built once more: global random streams have moved on.
+    """
     where = _name(track, "__init__")
     for name, split in track.splits.items():
         sizes = len(split.inputs), len(split.targets)
         _must(sizes[0] == sizes[1] > 0, where, f"give as many inputs as targets of {name}", sizes)
-        if split.inputs.is_floating_point():
-            finite = bool(split.inputs.isfinite().all())
-            _must(finite, where, f"give finite inputs of {name}", "some that are not")
-    again = build_track(config).to(track.train.inputs.device)  # global streams have moved on
-    for name, split in track.splits.items():
-        same = split.inputs.equal(again.splits[name].inputs)
+        finite = not split.inputs.is_floating_point() or bool(split.inputs.isfinite().all())
+        _must(finite, where, f"give finite inputs of {name}", "some that are not")
+        twin = again.splits[name]
         _must(
-            same and split.targets.equal(again.splits[name].targets),
+            split.inputs.equal(twin.inputs) and split.targets.equal(twin.targets),
             where,
             f"draw {name} from streams({name!r}) alone",
             "other data when it is built again",
         )
-    for name in (track.metric, *track.metrics):
-        _must(
-            name in track.metrics,
-            _name(track, "metrics"),
-            f"say what {name}, the primary metric, is like",
-            f"only {', '.join(track.metrics)}",
-        )
+    where = _name(track, "metrics")
+    known = track.metric in track.metrics
+    _must(known, where, f"say what {track.metric}, the primary metric, is like", [*track.metrics])
+    timeless = track.requires_causal and track.time_axis is None
+    where = _name(track, "time_axis")
+    _must(not timeless, where, "say which axis is time, where requires_causal is true", None)
 
 
 def _check_order(track: Track, network: Network) -> None:
     """Nothing looks ahead where the track forbids it."""
-    _must(
-        track.time_axis is not None or not track.requires_causal,
-        _name(track, "time_axis"),
-        "say which axis is time, where requires_causal is true",
-        None,
-    )
     for mixer in network.mixers:
         if track.requires_causal and not mixer.causal:
             raise UserError(
@@ -115,66 +112,52 @@ def _check_order(track: Track, network: Network) -> None:
 
 
 def _check_passes(track: Track, network: Network) -> None:
-    """Shapes on the way of a pass, the loss, and the scores of every split."""
-    few, tokens = _few(track.train), math.prod(track.axes)
-    hooks = [
-        hook
-        for mixer in network.mixers
-        for hook in (
-            mixer.register_forward_hook(_same_shape),
-            network.embed.register_forward_hook(_tokens(track)),
-        )
-    ]
+    """Shapes on the way of a training step, and its loss."""
+    few, n = _few(track.train), math.prod(track.axes)
+    where = _name(track, "encoder")
+    tokens = _ask(where, lambda: network.embed(few.inputs))
+    expected = f"give tokens (B, N, d) with B {len(few)} and N {n}, as axes {track.axes}"
+    _must(tokens.ndim == 3 and tokens.shape[:2] == (len(few), n), where, expected, _shape(tokens))
+    hooks = [mixer.register_forward_hook(_same_shape) for mixer in network.mixers]
     try:
-        outputs = _ask(_name(track, "encoder"), lambda: network(few.inputs))
-        _must(
-            outputs.ndim == 3 and outputs.shape[:2] == (len(few.inputs), tokens),
-            _name(track, "head"),
-            f"give (B, N, out) with B {len(few.inputs)} and N {tokens}",
-            tuple(outputs.shape),
-        )
+        outputs = _ask("a pass of the network", lambda: network(few.inputs))
     finally:
         for hook in hooks:
             hook.remove()
+    _must(
+        outputs.ndim == 3 and outputs.shape[:2] == (len(few), n),
+        _name(track, "head"),
+        f"give (B, N, out) with B {len(few)} and N {n}",
+        _shape(outputs),
+    )
     predictions = _ask(_name(track, "readout"), lambda: track.readout(outputs))
-    loss = _ask(_name(track, "loss"), lambda: track.loss(predictions, few.targets))
-    _per_example(loss, few, _name(track, "loss"))
-    _must(loss.requires_grad, _name(track, "loss"), "depend on the network", "no gradient")
-    for name, split in track.splits.items():
-        if name != "train":
-            _check_scores(track, network, name, _few(split))
+    where = _name(track, "loss")
+    loss = _ask(where, lambda: track.loss(predictions, few.targets))
+    _per_example(loss, few, where)
+    _must(loss.requires_grad, where, "depend on the network", "no gradient")
+
+
+def _shape(found: Any) -> object:
+    return tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
 
 
 def _same_shape(mixer: nn.Module, given: tuple[Tensor, ...], found: Any) -> None:
     expected = tuple(given[0].shape)
-    shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-    _must(shape == expected, _name(mixer, "forward"), f"give (B, N, d) = {expected}", shape)
-
-
-def _tokens(track: Track) -> Callable[..., None]:
-    def hook(encoder: nn.Module, given: tuple[Tensor, ...], found: Tensor) -> None:
-        expected = (len(given[0]), math.prod(track.axes))
-        where = _name(track, "encoder")
-        _must(
-            found.ndim == 3 and tuple(found.shape[:2]) == expected,
-            where,
-            f"give tokens (B, N, d) with B {expected[0]} and N {expected[1]}, as axes {track.axes}",
-            tuple(found.shape),
-        )
-
-    return hook
+    where = _name(mixer, "forward")
+    _must(_shape(found) == expected, where, f"give (B, N, d) = {expected}", _shape(found))
 
 
 def _per_example(values: Any, split: Split, where: str) -> None:
     n = len(split)
-    shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
-    _must(shape == (n,), where, f"give one number per example, (B,) = ({n},)", shape)
+    _must(
+        _shape(values) == (n,), where, f"give one number per example, (B,) = ({n},)", _shape(values)
+    )
 
 
 def _check_scores(track: Track, network: Network, name: str, few: Split) -> None:
-    tokens = network.positions.shape[0] if network.positions is not None else None
+    """What is said of a split's examples, and every score of it."""
     if name.startswith("test@"):
-        _check_length(track, network, name, few, tokens)
+        _check_length(track, network, name, few)
     where = _name(track, "predict")
     with torch.no_grad():
         predictions = _ask(f"{where} on {name}", lambda: track.predict(network, few.inputs))
@@ -190,40 +173,34 @@ def _check_scores(track: Track, network: Network, name: str, few: Split) -> None
         _per_example(values, few, f"{where}: {metric}")
 
 
-def _check_length(
-    track: Track, network: Network, name: str, few: Split, positions: int | None
-) -> None:
+def _check_length(track: Track, network: Network, name: str, few: Split) -> None:
     """A further test split of another length needs mixers, and positions, that go so far."""
     with torch.no_grad():
         tokens = _ask(f"{_name(track, 'encoder')} on {name}", lambda: network.embed(few.inputs))
-    n = tokens.shape[1]
-    if n == math.prod(track.axes):
+    n, built = tokens.shape[1], math.prod(track.axes)
+    if n == built:
         return
-    if positions is not None and n > positions:
+    if network.positions is not None and n > built:
         raise UserError(
-            f"variant.positions is learned, for {positions} tokens, and {name} has {n}: say "
+            f"variant.positions is learned, for {built} tokens, and {name} has {n}: say "
             f"variant.positions=none, so that the mixer alone gives order, or take out that split"
         )
     for mixer in network.mixers:
         if not mixer.any_length:
             raise UserError(
-                f"variant.mixer: {type(mixer).__name__} is built for {math.prod(track.axes)} "
-                f"tokens, and {name} has {n}: take a mixer that promises any length (any_length), "
-                f"or take out that split"
+                f"variant.mixer: {type(mixer).__name__} is built for {built} tokens, and {name} has "
+                f"{n}: take a mixer that promises any length (any_length), or take out that split"
             )
 
 
-def _check_mechanisms(track: Track, network: Network, start: Network) -> None:
+@torch.no_grad()
+def _check_mechanisms(track: Track, network: Network) -> None:
     """They can be taken out, and their costs be counted."""
     few = _few(track.validation)
-    for mechanism in mechanisms(network).values():
-        for name, _ in mechanism.named_parameters():
-            _ask(_name(mechanism, "trains"), lambda m=mechanism, n=name: m.trains(n))  # type: ignore[misc]
-    with torch.no_grad():
-        names = ", ".join({type(m).__name__ for m in mechanisms(network).values()})
-        with neutralised(network):
-            _ask(f"neutral() of {names}", lambda: track.predict(network, few.inputs))
-        _ask("flop_rules", lambda: flops_per_example(network, track, few.inputs))
+    names = ", ".join({type(m).__name__ for m in mechanisms(network).values()})
+    with neutralised(network):
+        _ask(f"neutral() of {names}", lambda: track.predict(network, few.inputs))
+    _ask(f"flop_rules of {names}", lambda: flops_per_example(network, track, few.inputs))
 
 
 @torch.no_grad()

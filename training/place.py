@@ -5,7 +5,7 @@ from __future__ import annotations
 import sysconfig
 import traceback
 
-OURS = ("training", "records", "sweeping", "train", "__main__")
+OURS = ("training.", "records.", "sweeping.", "train.", "__main__.", "models.network.")
 LIBRARIES = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
 
 
@@ -17,6 +17,6 @@ def raised_by(error: BaseException) -> str:
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         module, code = str(frame.f_globals.get("__name__")), frame.f_code
-        if not code.co_filename.startswith(LIBRARIES) and module.partition(".")[0] not in OURS:
+        if not code.co_filename.startswith(LIBRARIES) and not f"{module}.".startswith(OURS):
             place = f"{module}.{code.co_qualname} (line {line}): "
     return f"{place}{type(error).__name__}: {' '.join(str(error).split())}"

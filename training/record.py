@@ -9,7 +9,6 @@ import io
 import platform
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 
 from models.network import Network
-from records.files import file_hash, whole, write_json
+from records.files import file_hash, located, whole, write_json
 from tracks.track import Track
 from training.config import ROOT, Config, Variant
 from training.errors import UserError
@@ -103,7 +102,7 @@ def code_hashes(track: Track, network: Network, allow: Sequence[str]) -> dict[st
         seen.add(name)
         if f"{name}.".startswith((*CODE, *(f"{package}." for package in allow))):
             file = f"{name.replace('.', '/')}.py"
-            if path := located(file):
+            if path := located(ROOT, file):
                 found[file] = path
                 waiting |= _imported(path)
     return {file: file_hash(path) for file, path in sorted(found.items())}
@@ -113,14 +112,6 @@ def probe_hashes() -> dict[str, str]:
     """Of every probe's file: an edited one measures otherwise, a new one what was not measured."""
     paths = sorted((ROOT / "training" / "probes").glob("*.py"))
     return {path.relative_to(ROOT).as_posix(): file_hash(path) for path in paths}
-
-
-def located(file: str) -> Path | None:
-    """Where a file of `code_hashes` lies: below the root, or where Python finds its package."""
-    for folder in (ROOT, *map(Path, sys.path)):
-        if (folder / file).is_file():
-            return folder / file
-    return None
 
 
 def _imported(path: Path) -> set[str]:

@@ -12,6 +12,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from torch import Tensor
 
+from records.files import RECORD
 from tracks.track import Track
 from training import record
 from training.build import build
@@ -22,6 +23,8 @@ from training.fit import batch_order, evaluate, fit, mean
 from training.observe import artifacts, observe, signature
 from training.probes import probed
 from training.probes.trained import Trained
+
+LEAST_REACH = 1e-6  # of the gradient: a softmax-cancelled constant gets 1e-8, a live table 1e-2
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -130,30 +133,28 @@ def check_one(cfg: DictConfig) -> None:
 
 def summary(found: Mapping[str, Any], directory: Path) -> list[str]:
     """A run's last lines: its scores, what the probes found, where its record is."""
-    name, metric = found["metric"]["name"], found["metric"]
+    metric = found["metric"]
     better = {"min": "lower", "max": "higher"}[metric["direction"]]
     scores = ", ".join(f"{split} {score:.4g}" for split, score in found["scores"].items())
     return [
-        f"{found['status']}: {name} {scores} ({better} is better)",
-        "; ".join(aloud(found)) or "probes: nothing amiss",
-        f"record: {directory / 'result.json'}",
+        f"{found['status']}: {metric['name']} {scores} ({better} is better)",
+        f"probes: {'; '.join(amiss(found)) or 'nothing amiss'}",
+        f"record: {directory / RECORD}",
     ]
 
 
-def aloud(found: Mapping[str, Any]) -> list[str]:
-    """What the probes found that is amiss, in words."""
+def amiss(found: Mapping[str, Any]) -> list[str]:
+    """What the probes found wrong, in words."""
     probes, said = found["probes"], []
     if probes["causal"] is False:
-        said.append("LEAK: outputs depend on later time steps")
-    dead = [
-        n for n, r in (probes["reach"] or {"by_parameter": {}})["by_parameter"].items() if r < 1e-6
-    ]
-    if dead:
-        said.append(f"DEAD: the loss hardly depends on {', '.join(dead)}")
+        said.append("LEAK, outputs depend on later time steps")
+    by_parameter = (probes["reach"] or {}).get("by_parameter", {})
+    if dead := [name for name, reach in by_parameter.items() if reach < LEAST_REACH]:
+        said.append(f"DEAD, the loss hardly depends on {', '.join(dead)}")
     if probes["split_overlap"]:
         said.append(
-            f"OVERLAP: {probes['split_overlap']} test examples also stand in train or validation"
+            f"OVERLAP, {probes['split_overlap']} test examples also stand in train or validation"
         )
-    if probes["ablation"] == 0:
-        said.append("IDLE: the test score is the same without the mechanism")
+    if probes["loss_ablation" if found["metric"]["can_tie"] else "ablation"] == 0:
+        said.append("IDLE, the test score is the same without the mechanism")
     return said

@@ -8,7 +8,7 @@ import torch
 from hydra.core.utils import run_job  # noqa: F401
 
 import train  # noqa: F401
-from training import build, cost, fit, probes, record  # noqa: F401
+from training import check, run  # noqa: F401
 
 # The first optimizer that is constructed imports another second's worth.
 torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], fused=True)

@@ -16,11 +16,11 @@ from omegaconf import DictConfig
 from scipy import stats
 from torch import Tensor, nn
 from torch.optim import _muon as muon
-from records.files import finite
 
 import training.build
 import training.errors
 import training.run
+from records.files import finite
 from tests import reference
 from training.config import resolved, validated
 
