@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from sweeping import resume
-from sweeping.declared import differing, refuse_other_rules
+from sweeping.declared import differing, predicts_otherwise, refuse_other_rules
 from sweeping.engines import processes
 from training.config import (
     SCHEMA,
@@ -104,7 +104,9 @@ def plan(
     for why, each in (foreign | stale).items():
         arms = ", ".join(sorted({runs[i]["variant"] for i in each}))
         log.info("%d runs (%s) are %s", len(each), arms, why)
-    return [i for i in range(len(runs)) if i not in taken | kept], code
+    held = {i: records[i] for i in kept} | {i: borrowed[i][1] for i in taken}
+    _tell_of_then(held, checked, runs)
+    return [i for i in range(len(runs)) if i not in held], code
 
 
 def _one_run_twice(one: Sequence[str], two: Sequence[str], cfg: DictConfig) -> str:
@@ -180,6 +182,30 @@ def _kept(
         resume.set_aside(directory, name)
         stale[why].append(i)
     return kept, stale
+
+
+def _tell_of_then(
+    held: Mapping[int, Record], configs: Sequence[Config], runs: Sequence[Record]
+) -> None:
+    """Say what finished runs keep from when they were trained, and what was not said then."""
+    edited: dict[str, int] = defaultdict(int)  # arm → runs
+    for i, record in held.items():
+        edited[runs[i]["variant"]] += predicts_otherwise(record, configs[i])
+    for arm, count in edited.items():
+        if count:
+            log.info(
+                "%d finished runs of %s keep the prediction that was made before they were "
+                "trained, not today's: to judge by today's, sweep into a new hydra.sweep.dir",
+                count,
+                arm,
+            )
+    undeclared = sum(not record.get("analysis") for record in held.values())
+    if undeclared:
+        log.info(
+            "%d finished runs declared nothing of how they are to be judged (analysis.*): what is "
+            "declared now comes after they were trained",
+            undeclared,
+        )
 
 
 def _changed(record: Record, today: Record) -> str | None:
