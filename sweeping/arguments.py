@@ -12,14 +12,16 @@ from typing import Any
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.core.override_parser.types import Override, Quote, QuotedString, Sweep
 
 from training.errors import UserError, no_such
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 MOST = 10_000  # values that one key may take in a sweep
 SEEDS = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")  # 0-7
-EACH_RUN = "each_run"  # Hydra's tag on a value that is for each run to take, as it was typed
+TUNING_SEEDS = "analysis.tuning_seeds"
+EACH_RUN = "each_run"  # Hydra's tag on what is for each run to take, as it was typed
+DELETED = f"+{EACH_RUN}"  # the key of a deletion that is, which cannot be tagged
 
 
 def typed() -> list[str]:
@@ -32,9 +34,10 @@ def meant(arguments: Sequence[str]) -> list[str]:
     """A command line, without the program, as Hydra is to have it.
 
     `seed=0-7` is a sweep over eight seeds; seeds that are given more than once, as bash makes them
-    of `seed={0..7}`, are one sweep. An experiment is a sweep, with or without -m. In a sweep, a key
-    below a group (`variant.mixer.rank=4`) is left to each run: the default arm, which need not be
-    swept, may lack it.
+    of `seed={0..7}`, are one sweep. `analysis.tuning_seeds=0-3` is a list of four. An experiment is
+    a sweep, with or without -m. In a sweep, what is said of a key below a group
+    (`variant.mixer.rank=4`, `~variant.mixer.rank`) is left to each run: the default arm, which need
+    not be swept, may lack it.
 
     Raises:
         UserError: a key given twice, a sweep without -m, or over nothing, a path for a name.
@@ -66,7 +69,8 @@ def understood(lines: Sequence[str], loader: ConfigLoader | None = None) -> list
         OverrideParseException: what is no override at all.
     """
     parser = OverridesParser.create(loader)
-    overrides = _seeds_in_one(parser.parse_overrides([_as_typed(line) for line in lines]), parser)
+    given = parser.parse_overrides([_as_typed(line) for line in lines])
+    overrides = _seeds_in_one([_tuning_seeds(each, parser) for each in given], parser)
     first: dict[tuple[str, str | None], Override] = {}
     for override in overrides:
         if override.is_delete():
@@ -110,16 +114,20 @@ def _as_typed(line: str) -> str:
     if f"=tag({EACH_RUN}," not in line:
         return line
     override = OverridesParser.create().parse_override(line)
-    return f"{override.get_key_element()}={override.value().list[0]}"  # type: ignore[union-attr]
+    [value] = override.value().list  # type: ignore[union-attr]
+    return str(value) if line.startswith(DELETED) else f"{override.get_key_element()}={value}"
 
 
 def _for_each_run(override: Override) -> str:
     """A key below a group, as a sweep over its one value: Hydra leaves such a one to the runs."""
     line = str(override.input_line)
     group, _, below = override.key_or_group.partition(".")
-    alone = override.is_sweep_override() or override.is_delete() or override.is_hydra_override()
+    alone = override.is_sweep_override() or override.is_hydra_override()
     if alone or not (below and (CONF / group).is_dir()):
         return line
+    if override.is_delete():
+        deletion = QuotedString(line, Quote.single).with_quotes()
+        return f"{DELETED}=tag({EACH_RUN},choice({deletion}))"
     value = QuotedString(override.get_value_string(), Quote.single).with_quotes()
     return f"{override.get_key_element()}=tag({EACH_RUN},choice({value}))"
 
@@ -137,7 +145,7 @@ def _seeds_in_one(overrides: list[Override], parser: OverridesParser) -> list[Ov
     given = [value for each in seeds for value in _values(each)]
     if len(seeds) == 1 and not any(map(SEEDS.fullmatch, given)):
         return overrides
-    values = dict.fromkeys(seed for value in given for seed in _seeds(value))
+    values = dict.fromkeys(seed for value in given for seed in _seeds(value, "seed"))
     if len(values) > MOST:
         raise UserError(_too_many(" ".join(str(each.input_line) for each in seeds)))
     [one] = parser.parse_overrides([f"{seeds[0].get_key_element()}={','.join(values)}"])
@@ -146,7 +154,20 @@ def _seeds_in_one(overrides: list[Override], parser: OverridesParser) -> list[Ov
     return rest
 
 
-def _seeds(value: str) -> Iterator[str]:
+def _tuning_seeds(override: Override, parser: OverridesParser) -> Override:
+    """`analysis.tuning_seeds=0-3,7` as the list that it means; any other override as it is."""
+    if override.key_or_group != TUNING_SEEDS or override.is_delete():
+        return override
+    value = override.value()
+    given = [*map(_text, value)] if isinstance(value, list) else [*_values(override)]
+    if not all(each.isdecimal() or SEEDS.fullmatch(each) for each in given):
+        return override
+    seeds = dict.fromkeys(seed for each in given for seed in _seeds(each, TUNING_SEEDS))
+    [one] = parser.parse_overrides([f"{override.get_key_element()}=[{','.join(seeds)}]"])
+    return one
+
+
+def _seeds(value: str, key: str) -> Iterator[str]:
     """`0-7` → 0, 1, … 7; anything else as it is.
 
     Raises:
@@ -158,9 +179,9 @@ def _seeds(value: str) -> Iterator[str]:
         return
     first, last = map(int, ends.groups())
     if first > last:
-        raise UserError(f"seed={value}: a range must rise, as seed={last}-{first}")
+        raise UserError(f"{key}={value}: a range must rise, as {key}={last}-{first}")
     if last - first >= MOST:
-        raise UserError(_too_many(f"seed={value}"))
+        raise UserError(_too_many(f"{key}={value}"))
     yield from map(str, range(first, last + 1))
 
 
@@ -168,7 +189,7 @@ def _values(override: Override) -> Iterator[str]:
     """What an override sets its key to, one after the other; nothing where only Hydra can tell.
 
     Raises:
-        UserError: a range that is none.
+        UserError: a range that is none, or stands in a list.
     """
     if not override.is_sweep_override():
         yield _text(override.value())
@@ -176,7 +197,13 @@ def _values(override: Override) -> Iterator[str]:
         _is_glob(override) and override.config_loader is None
     ):
         try:
-            yield from map(_text, override.sweep_iterator())
+            for value in override.sweep_iterator():
+                if isinstance(value, Sweep):
+                    raise UserError(
+                        f"{override.input_line}: a range cannot stand in a list: write its values "
+                        f"out (of seeds 0-3,8 are five)"
+                    )
+                yield _text(value)
         except ValueError as error:  # range(0,8,0)
             raise UserError(f"{override.input_line}: {error}") from None
 
@@ -192,6 +219,8 @@ def _text(value: Any) -> str:
 def _check_values(override: Override) -> None:
     """Raise a UserError for a sweep over nothing or too much, and for a path in a name's place."""
     line = str(override.input_line)
+    if override.is_interval_sweep():
+        raise UserError(f"{line} has no end of values: list those to try, as a,b,c")
     values = list(islice(_values(override), MOST + 1))
     listed = override.is_range_sweep() or (override.config_loader and _is_glob(override))
     unknown = override.is_sweep_override() and not listed  # as a glob's options, without a loader

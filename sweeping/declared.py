@@ -51,6 +51,14 @@ def differing(record: Mapping[str, Any], config: Config) -> list[str]:
     return [key for key in OPTIONS if key in declared and declared[key] != asked[key]]
 
 
+def predicts_otherwise(record: Mapping[str, Any], config: Config) -> bool:
+    """Whether a variant's prediction is another today than when the run was trained."""
+    then, today = record.get("signature"), config.variant.signature
+    if then is None or today is None:
+        return then is not today
+    return any(then.get(key) != value for key, value in today.model_dump().items())
+
+
 def _asked(config: Config) -> dict[str, Any]:
     return _declared({"baseline": config.baseline, "analysis": config.analysis.model_dump()})
 

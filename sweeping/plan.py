@@ -10,13 +10,22 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from records.files import write_json
 from sweeping import resume
-from sweeping.declared import differing, refuse_other_rules
+from sweeping.declared import differing, predicts_otherwise, refuse_other_rules
 from sweeping.engines import processes
-from training.config import SCHEMA, Config, config_hashes, digest, identity, run_name, validated
+from training.config import (
+    SCHEMA,
+    TUNABLE_GROUPS,
+    Config,
+    config_hashes,
+    digest,
+    identity,
+    run_name,
+    validated,
+)
 from training.errors import UserError, started
 
 log = logging.getLogger(__name__)
@@ -48,11 +57,7 @@ def plan(
     for cfg, line in zip(configs, overrides, strict=True):
         other = named.setdefault(run_name(_root_=cfg), line)
         if other is not line:
-            raise UserError(
-                f"two runs of this sweep would be one, {run_name(_root_=cfg)}: "
-                f"[{' '.join(other)}] and [{' '.join(line)}]; sweep each value once, and besides "
-                f"track, variant and seed only keys that are listed under tunable"
-            )
+            raise UserError(_one_run_twice(other, line, cfg))
     runs = [identity(cfg, cfg.hydra.runtime.choices) for cfg in configs]
     variants = {run["variant"] for run in runs}
     if len(variants) > 1 and checked[0].baseline not in (None, *variants):
@@ -99,7 +104,30 @@ def plan(
     for why, each in (foreign | stale).items():
         arms = ", ".join(sorted({runs[i]["variant"] for i in each}))
         log.info("%d runs (%s) are %s", len(each), arms, why)
-    return [i for i in range(len(runs)) if i not in taken | kept], code
+    held = {i: records[i] for i in kept} | {i: borrowed[i][1] for i in taken}
+    _tell_of_then(held, checked, runs)
+    return [i for i in range(len(runs)) if i not in held], code
+
+
+def _one_run_twice(one: Sequence[str], two: Sequence[str], cfg: DictConfig) -> str:
+    """Why the overrides of two runs, the second composed as `cfg`, make one run, and what to do."""
+    differing = [(a, b) for a, b in zip(one, two, strict=True) if a != b]
+    if not differing:
+        return f"two runs of this sweep would be one, [{' '.join(two)}]: sweep each value once"
+    keys = {pair[1].partition("=")[0].lstrip("+"): pair for pair in differing}
+    loose = [key for key in keys if key not in ("track", "variant", "seed", *cfg.tunable)]
+    if not loose:
+        a, b = differing[0]
+        return f"two runs of this sweep would be one: {a} and {b} are one value, sweep it once"
+    key, group = loose[0], loose[0].partition(".")[0]
+    value = OmegaConf.select(cfg, key) if group not in ("hydra", "analysis") else None
+    if key in TUNABLE_GROUPS or (isinstance(value, int | float) and not isinstance(value, bool)):
+        todo = f"list it: tunable=[{','.join([*cfg.tunable, key])}]"
+    elif group in cfg.hydra.runtime.choices:
+        todo = f"give each value a YAML in conf/{group}, and sweep {group}"
+    else:
+        todo = "make a sweep of each value"
+    return f"{key} is swept, and is not tunable; {todo}"
 
 
 Reasons = dict[str, list[int]]  # why runs are to be trained → which, by index
@@ -154,6 +182,30 @@ def _kept(
         resume.set_aside(directory, name)
         stale[why].append(i)
     return kept, stale
+
+
+def _tell_of_then(
+    held: Mapping[int, Record], configs: Sequence[Config], runs: Sequence[Record]
+) -> None:
+    """Say what finished runs keep from when they were trained, and what was not said then."""
+    edited: dict[str, int] = defaultdict(int)  # arm → runs
+    for i, record in held.items():
+        edited[runs[i]["variant"]] += predicts_otherwise(record, configs[i])
+    for arm, count in edited.items():
+        if count:
+            log.info(
+                "%d finished runs of %s keep the prediction that was made before they were "
+                "trained, not today's: to judge by today's, sweep into a new hydra.sweep.dir",
+                count,
+                arm,
+            )
+    undeclared = sum(not record.get("analysis") for record in held.values())
+    if undeclared:
+        log.info(
+            "%d finished runs declared nothing of how they are to be judged (analysis.*): what is "
+            "declared now comes after they were trained",
+            undeclared,
+        )
 
 
 def _changed(record: Record, today: Record) -> str | None:

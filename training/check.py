@@ -148,10 +148,8 @@ def _same_shape(mixer: nn.Module, given: tuple[Tensor, ...], found: Any) -> None
 
 
 def _per_example(values: Any, split: Split, where: str) -> None:
-    n = len(split)
-    _must(
-        _shape(values) == (n,), where, f"give one number per example, (B,) = ({n},)", _shape(values)
-    )
+    found, n = _shape(values), len(split)
+    _must(found == (n,), where, f"give one number per example, (B,) = ({n},)", found)
 
 
 def _check_scores(track: Track, network: Network, name: str, few: Split) -> None:
@@ -188,8 +186,8 @@ def _check_length(track: Track, network: Network, name: str, few: Split) -> None
     for mixer in network.mixers:
         if not mixer.any_length:
             raise UserError(
-                f"variant.mixer: {type(mixer).__name__} is built for {built} tokens, and {name} has "
-                f"{n}: take a mixer that promises any length (any_length), or take out that split"
+                f"variant.mixer: {type(mixer).__name__} is built for {built} tokens, and {name} "
+                f"has {n}: take a mixer that promises any length (any_length), or take out that split"
             )
 
 

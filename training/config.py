@@ -19,6 +19,7 @@ from training.errors import UserError, no_such
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"
 SCHEMA = 3  # of result.json and plan.json
+TUNABLE_GROUPS = ("optimizer", "model")  # whose YAMLs' names are values to choose among
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -120,6 +121,13 @@ def validated(cfg: DictConfig) -> Config:
         if key == "seed" or config.tunable.count(key) > 1:
             raise UserError(f"tunable names {key}: must name each key once, and never the seed")
         value = OmegaConf.select(cfg, key)
+        if key in TUNABLE_GROUPS:
+            continue
+        if key in ("track", "variant"):
+            raise UserError(
+                f"tunable names {key}, which is compared, not tuned: of the groups only "
+                f"{' and '.join(TUNABLE_GROUPS)} can be tunable"
+            )
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise UserError(f"tunable names {key}, which must be a key with a number, not {value}")
     return config
@@ -147,19 +155,29 @@ def _sentence(error: Any, container: Any) -> str:
 
 
 def identity(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Who a run is: the YAMLs that were chosen, the seed, the tunable keys' values."""
+    """Who a run is: the YAMLs that were chosen, the seed, the tunable keys' values.
+
+    A tunable group's value is the name of its YAML.
+    """
+    hyper = {
+        key: choices[key] if key in TUNABLE_GROUPS else float(OmegaConf.select(cfg, key))
+        for key in cfg.tunable
+    }
     return {
         "track": choices["track"],
         "variant": choices["variant"],
         "seed": cfg.seed,
-        "hyper": {key: float(OmegaConf.select(cfg, key)) for key in cfg.tunable},
+        "hyper": hyper,
     }
 
 
 def run_name(*, _root_: DictConfig) -> str:
     """`track/variant/lr=0.003,gamma=1/seed=0`: the folder of a run within its sweep."""
     who = identity(_root_, _root_.hydra.runtime.choices)
-    hyper = ",".join(f"{key}={value:.12g}" for key, value in who["hyper"].items())
+    hyper = ",".join(
+        f"{key}={value if isinstance(value, str) else format(value, '.12g')}"
+        for key, value in who["hyper"].items()
+    )
     return f"{who['track']}/{who['variant']}/{hyper or 'default'}/seed={who['seed']}"
 
 
@@ -169,20 +187,25 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 def config_hashes(cfg: DictConfig) -> dict[str, str]:
     """SHA-256 over what each group resolves to, the tunable keys' values left out.
 
+    A tunable group hashes to the same thing whatever is chosen; beside it, what was chosen.
     Learning rates, compilation and precision count as training's; what is predicted of a variant
     changes no run of it. Two runs with equal hashes and equal hyper were set up alike, whatever
     their YAMLs are called.
     """
     masked = cfg.copy()
     OmegaConf.set_struct(masked, False)
-    for key in cfg.tunable:
+    tuned_groups = [key for key in cfg.tunable if key in TUNABLE_GROUPS]
+    for key in set(cfg.tunable) - set(tuned_groups):
         OmegaConf.update(masked, key, f"tunable:{key}")
     task = resolved(masked)
+    # the name of a YAML does not say what is in it, and it may be edited
+    inside = {f"tuned {group}": digest(task[group]) for group in tuned_groups}
+    task |= {group: f"tunable:{group}" for group in tuned_groups}
     beside = ("lr", "mechanism_lr_scale", "compile", "precision")
     task["training"] |= {key: task[key] for key in beside}
     del task["variant"]["signature"]
     groups = ("track", "variant", "model", "optimizer", "training")
-    return {group: digest(task[group]) for group in groups}
+    return {group: digest(task[group]) for group in groups} | inside
 
 
 def digest(value: Any) -> str:

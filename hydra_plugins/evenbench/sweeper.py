@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+import sys
 from collections.abc import Sequence
 
 from hydra.core.utils import JobReturn
@@ -63,4 +64,5 @@ class PlannedSweeper(Sweeper):
             jobs = self.launcher.launch([runs[i] for i in left], initial_job_idx=0)
         for job in jobs:
             _ = job.return_value  # raises what the run raised
+        print(f"judge it: python analyze.py {shlex.quote(str(directory))}", file=sys.stderr)
         return [jobs]

@@ -40,6 +40,13 @@ FROM_BASH = [f"seed={seed}" for seed in range(8)]  # seed={0..7}
         (["-m", "variant=glob(*)"], ["-m", "variant=glob(*)"]),
         (["-m", "~variant.signature", "+variant.signature=null"], None),
         (["-m", "track.noise=1,2"], ["-m", "track.noise=1,2"]),
+        (["analysis.tuning_seeds=0-3"], ["analysis.tuning_seeds=[0,1,2,3]"]),
+        (["-m", "analysis.tuning_seeds=0-3,7"], ["-m", "analysis.tuning_seeds=[0,1,2,3,7]"]),
+        (["analysis.tuning_seeds=[0-1,7]"], ["analysis.tuning_seeds=[0,1,7]"]),
+        (["analysis.tuning_seeds=2"], ["analysis.tuning_seeds=[2]"]),
+        (["analysis.tuning_seeds=[]"], ["analysis.tuning_seeds=[]"]),
+        (["analysis.tuning_seeds=x"], ["analysis.tuning_seeds=x"]),  # for the check of its type
+        (["~variant.frozen"], ["~variant.frozen"]),  # a single run is composed with its own arm
         (["variant.frozen=true"], ["variant.frozen=true"]),
         (["-m", "hydra.launcher.workers=2"], ["-m", "hydra.launcher.workers=2"]),
         (["--help", "lr=1", "lr=2"], ["--help", "lr=1", "lr=2"]),
@@ -68,6 +75,10 @@ def test_what_is_typed_is_done_as_meant(typed: list[str], given: list[str] | Non
         ("-m seed=0 seed=range(0)", r"seed=range\(0\) is a sweep over nothing"),
         ("-m lr=range(1.0,0.5)", "is a sweep over nothing"),
         ("-m seed=range(0,8,0)", r"seed=range\(0,8,0\): range\(\) arg 3 must not be zero"),
+        ("-m seed=0-1,range(2)", r"seed=0-1,range\(2\): a range cannot stand in a list: write"),
+        ("-m lr=1,range(2)", r"lr=1,range\(2\): a range cannot stand in a list"),
+        ("-m lr=interval(0,1)", r"lr=interval\(0,1\) has no end of values: list those to try"),
+        ("analysis.tuning_seeds=3-0", "tuning_seeds=3-0: a range must rise, as analysis.tuning_"),
         ("-m lr=0.1 lr=0.2", "lr=0.1 lr=0.2: lr is given twice.*sweep over both: lr=0.1,0.2"),
         ("-m variant=idea seed=0 variant=twin", "variant is given twice.*variant=idea,twin"),
         ("-m track.noise=1 ++track.noise=2", "track.noise is given twice"),
@@ -108,6 +119,19 @@ def test_a_key_below_a_group_is_left_to_each_run_as_it_was_typed(key: str, value
     [again] = understood([given])
     assert again.input_line == typed
     assert meant([typed]) == [typed]  # a single run is composed with its own arm
+
+
+@pytest.mark.parametrize(
+    "typed", ["~variant.mixer.rank", "~variant.mixer.rank=4", "~variant.a='b'"]
+)
+def test_a_deletion_below_a_group_is_left_to_each_run(typed: str) -> None:
+    given = meant(["-m", typed])
+    assert meant(given) == given
+    [override] = OverridesParser.create().parse_overrides(given[1:])
+    assert override.is_sweep_override()  # which Hydra leaves out of what all runs share
+    [again] = understood(given[1:])
+    assert again.is_delete()
+    assert again.input_line == typed
 
 
 def grid(*typed: str, **params: str) -> list[list[str]]:

@@ -12,7 +12,7 @@ import pytest
 from omegaconf import DictConfig
 
 from analysis.arguments import parse
-from sweeping.declared import differing, refuse_other_rules
+from sweeping.declared import differing, predicts_otherwise, refuse_other_rules
 from sweeping.resume import finished
 from training.config import validated
 from training.errors import UserError
@@ -76,6 +76,22 @@ def test_rules_that_differ_are_named(composed: Callable[..., DictConfig]) -> Non
     config = validated(composed("analysis.alpha=0.01", "baseline=idea"))
     assert differing(record(), config) == ["baseline", "analysis.alpha"]
     assert differing(record(alpha=0.01) | {"baseline": "idea"}, config) == []
+
+
+def test_an_edited_prediction_is_seen(composed: Callable[..., DictConfig]) -> None:
+    config = validated(composed("variant=idea"))
+    assert config.variant.signature
+    then = {"signature": config.variant.signature.model_dump() | {"observed": {}, "blocks": []}}
+    then = json.loads(json.dumps(then))  # as a record keeps it
+    assert not predicts_otherwise(then, config)
+    for edit in ("prediction=x", "criteria.0.value=1"):
+        assert predicts_otherwise(
+            then, validated(composed("variant=idea", f"variant.signature.{edit}"))
+        )
+    nothing = validated(composed("variant=no_mixer"))
+    assert predicts_otherwise(then, nothing)
+    assert predicts_otherwise({"signature": None}, config)
+    assert not predicts_otherwise({"signature": None}, nothing)
 
 
 @pytest.mark.parametrize("declared", ["x", {"tuning_seeds": 5}, ["alpha"]])

@@ -68,7 +68,25 @@ def test_a_finished_sweep_has_nothing_left_to_do(again: Path) -> None:
     assert "4 of 4 runs are finished and kept" in done.stdout
     assert "few_seeds: 2 seeds are to be reported; at level 0.05 in a family of 1" in done.stdout
     assert "not tuned: every arm has one configuration" in done.stdout
+    assert "prediction" not in done.stdout
+    assert "declared nothing" not in done.stdout
+    assert done.stderr.splitlines()[-1] == "judge it: python analyze.py sweep"
     assert written(again / "sweep") == before
+
+
+def test_what_kept_runs_predicted_or_never_declared_is_told(again: Path) -> None:
+    [undeclared] = (again / "sweep").glob("sequence/baseline/*/seed=1/result.json")
+    record = json.loads(undeclared.read_text())
+    del record["analysis"]  # as an older one
+    undeclared.write_text(json.dumps(record))
+    idea = again / "conf/variant/exp_mixture.yaml"
+    idea.write_text(idea.read_text().replace("prediction: ", "prediction: surely, "))
+    for arguments in (["hydra.sweep.dir=sweep"], ["reuse=[sweep]", "hydra.sweep.dir=new"]):
+        done = train(again, "-m", *ARMS, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert "2 finished runs of idea keep the prediction" in done.stdout
+        assert "runs of baseline keep" not in done.stdout
+        assert "1 finished runs declared nothing of how they are to be judged" in done.stdout
 
 
 def test_the_plan_keeps_each_command_that_began_or_resumed_the_sweep(again: Path) -> None:

@@ -146,6 +146,21 @@ def test_one_run_alone_and_hydras_own_launcher_give_the_same_bits(
     assert (tmp_path / "basic/plan.json").exists()
 
 
+def test_the_optimizer_can_be_swept(shell: Shell, tmp_path: Path) -> None:
+    done = shell(
+        *("train.py", "-m", "tunable=[lr,optimizer]", "optimizer=adamw,muon", "lr=0.003"),
+        *(f"hydra.sweep.dir={tmp_path}", *SMALL),
+    )
+    assert done.returncode == 0, done.stderr
+    one, two = (
+        records(tmp_path)[f"sequence/baseline/lr=0.003,optimizer={name}/seed=0"]
+        for name in ("adamw", "muon")
+    )
+    assert two["hyper"] == {"lr": 0.003, "optimizer": "muon"}
+    assert one["scores"] != two["scores"]
+    assert one["hashes"]["init"] == two["hashes"]["init"]
+
+
 def test_a_finished_run_is_not_overwritten(sweep: Path, shell: Shell) -> None:
     before = {path: path.stat().st_mtime_ns for path in sweep.rglob("result.json")}
     done = shell("train.py", "-m", "seed=0,1", f"hydra.sweep.dir={sweep}", *SMALL)
@@ -221,8 +236,21 @@ def writer_of(log: Path) -> int:
             ["-m", "variant=idea,baseline", "variant.mixer.bias.components=4"],
             "variant=baseline: variant.mixer.bias.components is no key of this configuration",
         ),
-        (["-m", "lr=3e-3,0.003"], "two runs of this sweep would be one"),
-        (["-m", "optimizer=adamw,sgd"], "listed under tunable"),
+        (["-m", "lr=3e-3,0.003"], "would be one, [lr=0.003]: sweep each value once"),
+        (["-m", "gamma=1,1.0"], "would be one: gamma=1 and gamma=1.0 are one value"),
+        (["-m", "variant=idea,idea"], "two runs of this sweep would be one, [variant=idea]"),
+        (
+            ["-m", "variant=baseline,idea", "optimizer=adamw,sgd"],
+            "optimizer is swept, and is not tunable; list it: "
+            "tunable=[lr,gamma,mechanism_lr_scale,optimizer]\n",
+        ),
+        (["-m", "track.noise=0.1,0.2"], "tunable=[lr,gamma,mechanism_lr_scale,track.noise]\n"),
+        (
+            ["-m", "optimizer.schedule=cosine,constant"],
+            "optimizer.schedule is swept, and is not tunable; give each value a YAML in "
+            "conf/optimizer, and sweep optimizer\n",
+        ),
+        (["-m", "analysis.alpha=0.05,0.01"], "is not tunable; make a sweep of each value\n"),
         (["-m", "experiment=lag_bias,tensor_mixer"], "experiment cannot be swept"),
         (["-m", "seed=0,1", "hydra.launcher.workers=-1"], "workers is -1, must be"),
         (["-m", "seed=range(0)"], "seed=range(0) is a sweep over nothing"),

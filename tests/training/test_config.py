@@ -37,7 +37,10 @@ MISTAKES = {  # override → what the one line must say
     "tunable=[learning_rate]": "tunable names learning_rate",
     "tunable=[lr,seed]": "tunable names seed: must name each key once, and never the seed",
     "tunable=[lr,lr]": "tunable names lr: must name each key once",
-    "tunable=[optimizer]": "tunable names optimizer, which must be a key with a number",
+    "tunable=[training]": "tunable names training, which must be a key with a number",
+    "tunable=[lr,track]": "tunable names track, which is compared, not.*optimizer and model",
+    "tunable=[variant]": "tunable names variant, which is compared, not tuned",
+    "tunable=[optimizer,optimizer]": "tunable names optimizer: must name each key once",
     "variant.mixer._target_=os.system": "_target_ os.system is not allowed",
     "optimizer.algorithm.betas=[{_target_:os.system},1]": "_target_ os.system is not allowed",
     "optimizer.algorithm.betas=[{_target_:models.network.math.floor},1]": "optimizer.algorithm: ",
@@ -120,6 +123,25 @@ def test_a_run_is_called_by_what_it_is(composed: Compose) -> None:
     cfg = composed("variant=idea", "seed=3", "lr=0.006", "gamma=0.5")
     assert run_name(_root_=cfg) == "sequence/idea/lr=0.006,gamma=0.5,mechanism_lr_scale=10/seed=3"
     assert OmegaConf.select(cfg, "hydra.sweep.subdir") == run_name(_root_=cfg)
+
+
+def test_a_tunable_group_is_chosen_by_name(composed: Compose) -> None:
+    adamw = composed("tunable=[lr,optimizer]", "lr=0.003")
+    muon = composed("tunable=[lr,optimizer]", "lr=0.003", "optimizer=muon")
+    assert identity(muon, muon.hydra.runtime.choices)["hyper"] == {"lr": 0.003, "optimizer": "muon"}
+    assert run_name(_root_=muon) == "sequence/baseline/lr=0.003,optimizer=muon/seed=0"
+    validated(muon)
+    groups = ("track", "variant", "model", "optimizer", "training")
+    one, two = config_hashes(adamw), config_hashes(muon)
+    assert [one[group] for group in groups] == [two[group] for group in groups]
+
+
+def test_an_edited_yaml_of_a_tunable_group_shows_all_the_same(composed: Compose) -> None:
+    """The optimizer's name is who a run is; what it resolves to, how it was set up."""
+    typed = ("tunable=[lr,optimizer]", "optimizer=muon")
+    before = config_hashes(composed(*typed))
+    after = config_hashes(composed(*typed, "optimizer.matrices.momentum=0.9"))
+    assert {key for key in before if before[key] != after[key]} == {"tuned optimizer"}
 
 
 def test_arms_that_resolve_alike_hash_alike_whatever_their_names(composed: Compose) -> None:
