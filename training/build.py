@@ -54,7 +54,8 @@ def build_track(config: Config) -> Track:
     Raises:
         UserError: the track's YAML has a key or value that its class refuses.
     """
-    make = factory("track", config.track, config.allow)
+    node = {key: value for key, value in config.track.items() if key != "about"}  # for people
+    make = factory("track", node, config.allow)
     streams = partial(numpy_stream, config.seed, "data")
     track: Track = _call("track", partial(offered, make, streams=streams))
     return track

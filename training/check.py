@@ -187,7 +187,7 @@ def _check_length(track: Track, network: Network, name: str, few: Split) -> None
         if not mixer.any_length:
             raise UserError(
                 f"variant.mixer: {type(mixer).__name__} is built for {built} tokens, and {name} "
-                f"has {n}: take a mixer that promises any length (any_length), or take out that split"
+                f"has {n}: take one that promises any length (any_length), or take out that split"
             )
 
 

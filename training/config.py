@@ -188,9 +188,9 @@ def config_hashes(cfg: DictConfig) -> dict[str, str]:
     """SHA-256 over what each group resolves to, the tunable keys' values left out.
 
     A tunable group hashes to the same thing whatever is chosen; beside it, what was chosen.
-    Learning rates, compilation and precision count as training's; what is predicted of a variant
-    changes no run of it. Two runs with equal hashes and equal hyper were set up alike, whatever
-    their YAMLs are called.
+    Learning rates, compilation and precision count as training's; what is predicted of a variant,
+    and what is said about a track, changes no run. Two runs with equal hashes and equal hyper were
+    set up alike, whatever their YAMLs are called.
     """
     masked = cfg.copy()
     OmegaConf.set_struct(masked, False)
@@ -204,6 +204,7 @@ def config_hashes(cfg: DictConfig) -> dict[str, str]:
     beside = ("lr", "mechanism_lr_scale", "compile", "precision")
     task["training"] |= {key: task[key] for key in beside}
     del task["variant"]["signature"]
+    task["track"].pop("about", None)
     groups = ("track", "variant", "model", "optimizer", "training")
     return {group: digest(task[group]) for group in groups} | inside
 

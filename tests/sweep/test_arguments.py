@@ -169,7 +169,7 @@ def test_an_experiment_says_its_seeds_in_the_same_words() -> None:
         ("variant=ideal", "variant=ideal: no such variant; did you mean idea? known: baseline, "),
         ("experiment=lagbias", "experiment=lagbias: no such experiment; did you mean lag_bias?"),
         ("hydra/launcher=slurm", "hydra/launcher=slurm: no such hydra/launcher; "),
-        ("trainig.epochs=3", "(trainig is none); did you mean training? known: analysis, "),
+        ("trainig.epochs=3", "(trainig is none); did you mean training? known: allow, analysis, "),
         (
             "training.epoch=3",
             "training.epoch is no key of this configuration; did you mean epochs?",

@@ -21,7 +21,9 @@ import pytest
 
 from tests.conftest import ROOT, SMALL
 
-FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins", "sweeping")
+FOLDERS = (
+    *("conf", "models", "tracks", "training", "records", "analysis", "hydra_plugins", "sweeping"),
+)
 UNCOMPILED = shutil.ignore_patterns("__pycache__")  # others may be writing there
 PLANTED = {  # what is added to every copy, by path
     # arms without a mistake
@@ -35,9 +37,6 @@ PLANTED = {  # what is added to every copy, by path
     """,
     "conf/variant/offset.yaml": """
         mixer: {_target_: models.attention.Attention, bias: {_target_: models.planted.Offset}}
-        frozen: false
-        initial_stream: initialisation
-        signature: null
     """,
     "conf/variant/idle.yaml": "defaults: [table, _self_]\nfrozen: true\n",
     "conf/variant/half_dead.yaml": """
@@ -88,19 +87,19 @@ PLANTED = {  # what is added to every copy, by path
         class Peeking(Attention):
             """Claims to be causal, but its mask begins one token late."""
 
-            def __init__(self, dim, heads, axes, causal=True, bias=None):
-                super().__init__(dim, heads, axes, causal, bias)
+            def __init__(self, dim, heads, axes, time_axis, causal=True, bias=None):
+                super().__init__(dim, heads, axes, time_axis, causal, bias=bias)
                 self.future = torch.full_like(self.future, -math.inf).triu(2)
 
 
         class Offset(LagBias):
             """One number per head on every logit alike: softmax cancels it."""
 
-            def __init__(self, heads, context, gamma=1.0):
+            def __init__(self, heads, gamma=1.0):
                 super().__init__(heads, gamma)
                 self.offset = nn.Parameter(torch.zeros(heads, 1))
 
-            def forward(self, lags):
+            def curve(self, lags):
                 return self.gamma * self.offset.expand(-1, len(lags))
 
             def shape_signature(self, start, lags):
@@ -118,16 +117,16 @@ PLANTED = {  # what is added to every copy, by path
         class Sly(Attention):
             """Causal when it is looked at, and blind to no token while it trains."""
 
-            def mask(self):
-                mask = super().mask()
+            def mask(self, q, k, x):
+                mask = super().mask(q, k, x)
                 return torch.where(mask.isinf(), 0.0, mask) if self.training else mask
 
 
         class Wide(Attention):
             """Brings an MLP of its own."""
 
-            def __init__(self, dim, heads, axes, causal=True, bias=None):
-                super().__init__(dim, heads, axes, causal, bias)
+            def __init__(self, dim, heads, axes, time_axis, causal=True, bias=None):
+                super().__init__(dim, heads, axes, time_axis, causal, bias=bias)
                 layers = nn.Linear(dim, 8 * dim), nn.GELU(), nn.Linear(8 * dim, dim)
                 self.mlp = nn.Sequential(*layers)
 
@@ -162,19 +161,16 @@ PLANTED = {  # what is added to every copy, by path
             metric = "accuracy"
             metrics = {"accuracy": Metric("max", bounds=(0.0, 1.0), can_tie=True)}
 
-            def scores(self, outputs, targets):
-                right = (outputs[:, -1] > -100) == (targets > -100)
+            def scores(self, predictions, targets):
+                right = (predictions > -100) == (targets > -100)
                 return {"accuracy": right.float().mean(-1)}
 
 
         class FirstToken(Sequence):
             """Read out at the first token, like a [CLS]: a causal mask leaves it only itself."""
 
-            def loss(self, outputs, targets):
-                return super().loss(outputs[:, :1], targets)
-
-            def scores(self, outputs, targets):
-                return super().scores(outputs[:, :1], targets)
+            def readout(self, outputs):
+                return outputs[:, 0]
     ''',
     "conf/track/first_token.yaml": """
         _target_: tracks.planted.FirstToken
