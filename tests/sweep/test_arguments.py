@@ -23,6 +23,7 @@ FROM_BASH = [f"seed={seed}" for seed in range(8)]  # seed={0..7}
         (["-m", "seed=0-7"], ["-m", EIGHT]),
         (["-m", "seed=0-3,8"], ["-m", "seed=0,1,2,3,8"]),
         (["-m", "seed=3-3"], ["-m", "seed=3"]),
+        (["-m", "seed=20000-20001"], ["-m", "seed=20000,20001"]),
         (["seed=3-3", "lr=0.1"], ["seed=3", "lr=0.1"]),
         (["-m", "seed=range(8)"], ["-m", "seed=range(8)"]),  # as it always was
         (["-m", "seed=shuffle(range(8))"], ["-m", "seed=shuffle(range(8))"]),
