@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -151,3 +152,17 @@ def test_a_probe_and_an_audit(swept: Callable[..., Swept]) -> None:
     assert all(record["probes"]["gradient_norm"] > 0 for record in records.values())
     [found] = [audit for audit in raised(report) if audit["code"] == "still_steep"][:1]
     assert "The loss of baseline is steep at its end" in found["message"]
+
+
+def test_the_readmes_example(project: Path, swept: Callable[..., Swept]) -> None:
+    """Its imports are left out there."""
+    text = (ROOT / "README.md").read_text()
+    [code] = re.findall(r"```python\n(class Slope.*?)```", text, re.DOTALL)
+    [yaml] = re.findall(r"```yaml\n(mixer:.*?)```", text, re.DOTALL)
+    imports = "import torch\nfrom torch import Tensor, nn\nfrom models.lag_bias import LagBias\n"
+    (project / "models" / "slope.py").write_text(imports + code)
+    (project / "conf" / "variant" / "slope.yaml").write_text(yaml)
+    small = [each for each in SMALL if each.startswith("track.")]
+    records, _ = swept("slope", *small, "variant=baseline,slope")
+    assert records["slope"]["probes"]["reach"]["all"] > 1e-6
+    assert records["slope"]["config"]["variant"]["mixer"]["bias"]["gamma"] == 1.0
