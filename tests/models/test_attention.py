@@ -46,18 +46,18 @@ def by_hand(attention: Attention, x: Tensor, bias: Tensor | None) -> Tensor:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
 def test_is_the_attention_of_the_definition(causal: bool, bias: type | None) -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=causal, bias=bias and partial(bias, gamma=0.7))
+    attention = Attention(DIM, HEADS, (N,), 0, causal=causal, bias=bias and partial(bias, gamma=0.7))
     curve = None
     if attention.bias is not None:
         for parameter in attention.bias.parameters():
             nn.init.normal_(parameter)
-        curve = attention.bias(torch.arange(N))
+        curve = attention.bias.curve(torch.arange(N))
     x = torch.randn(B, N, DIM)
     torch.testing.assert_close(attention(x), by_hand(attention, x, curve))
 
 
 def test_without_bias_is_torch_multihead_attention() -> None:
-    ours, peer = Attention(DIM, HEADS, (N,)), nn.MultiheadAttention(DIM, HEADS, batch_first=True)
+    ours, peer = Attention(DIM, HEADS, (N,), 0), nn.MultiheadAttention(DIM, HEADS, batch_first=True)
     peer.load_state_dict(
         {
             "in_proj_weight": ours.qkv.weight,
@@ -72,18 +72,20 @@ def test_without_bias_is_torch_multihead_attention() -> None:
 
 
 def test_the_mask_is_minus_infinity_and_counts_lags_from_the_token_itself() -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=LagTable)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=LagTable)
     with torch.no_grad():
         attention.bias.table.copy_(torch.arange(N).expand(HEADS, N))
-    mask = attention.mask()
+    x = torch.randn(B, N, DIM)
+    mask = attention.mask(*attention.project(x)[:2], x)
+    assert mask.shape == (1, HEADS, N, N)
     for i in range(N):
         for j in range(N):
-            assert mask[0, i, j].item() == (i - j if j <= i else -math.inf)
+            assert mask[0, 0, i, j].item() == (i - j if j <= i else -math.inf)
 
 
 @pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
 def test_no_bit_of_the_past_depends_on_the_future(bias: type | None) -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=bias)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=bias)
     x = torch.randn(B, N, DIM)
     changed = x.clone()
     changed[:, 3:] += 100.0
@@ -92,7 +94,7 @@ def test_no_bit_of_the_past_depends_on_the_future(bias: type | None) -> None:
 
 
 def test_profile_is_the_last_tokens_attention_by_lag() -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=LagTable)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=LagTable)
     with torch.no_grad():
         attention.qkv.weight[:DIM].zero_()  # no queries: the bias decides alone
         attention.qkv.bias[:DIM].zero_()
@@ -102,8 +104,8 @@ def test_profile_is_the_last_tokens_attention_by_lag() -> None:
 
 
 def test_signature_of_a_planted_bias() -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=LagTable)
-    start = Attention(DIM, HEADS, (N,), causal=True, bias=LagTable)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=LagTable)
+    start = Attention(DIM, HEADS, (N,), 0, causal=True, bias=LagTable)
     with torch.no_grad():
         attention.qkv.weight[:DIM].zero_()
         attention.qkv.bias[:DIM].zero_()
@@ -125,12 +127,12 @@ def test_signature_of_a_planted_bias() -> None:
 
 def test_heads_must_divide_the_width() -> None:
     with pytest.raises(ValueError, match=r"heads is 3, must divide model\.dim 8"):
-        Attention(8, 3, (4,))
+        Attention(8, 3, (4,), 0)
 
 
 @pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
 def test_takes_bfloat16_with_a_bias_in_float32(bias: type | None) -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=bias)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=bias)
     x = torch.randn(B, N, DIM)
     lower = attention.bfloat16()(x.bfloat16())
     assert lower.dtype == torch.bfloat16

@@ -58,12 +58,12 @@ class Around(Gate):
         return torch.full((2, 3), 7.0) if name.endswith("own") else None
 
 
-class Convolution(nn.Module):
+class Product(nn.Module):
     """Outside any mechanism, and of no layer that has a rule."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernel = nn.Conv1d(2, 2, 3)
+        self.kernel = nn.Bilinear(2, 2, 3)
 
 
 class Tied(Gate):
@@ -131,7 +131,7 @@ def test_the_innermost_mechanism_draws() -> None:
     [
         (Undrawn, "gate.own of Undrawn"),
         (Chance, "gate.own of Chance"),
-        (Convolution, "gate.kernel.weight of Conv1d"),
+        (Product, "gate.kernel.weight of Bilinear"),
     ],
 )
 def test_a_random_start_without_a_rule_is_refused(make: type[nn.Module], name: str) -> None:

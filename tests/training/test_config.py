@@ -13,6 +13,7 @@ from models.attention import Attention
 from tests.conftest import names
 from tracks.sequence import Sequence
 from training.build import build, build_network, build_track
+from training.check import check
 from training.config import config_hashes, identity, run_name, validated
 from training.errors import UserError
 from training.record import environment, starts
@@ -32,7 +33,7 @@ MISTAKES = {  # override → what the one line must say
     "optimizer.schedule=linear": "optimizer.schedule must be 'constant' or 'cosine'",
     "+optimizer.wieght_decay=1": "optimizer.wieght_decay is no key.*did you mean weight_decay",
     "+colour=red": "colour is no key of this configuration",
-    "model.positions=sinusoidal": "model.positions must be 'learned' or 'none'",
+    "variant.positions=sinusoidal": "variant.positions must be 'learned' or 'none'",
     "model.heads=3": "model.heads is 3, must divide model.dim 64",
     "tunable=[learning_rate]": "tunable names learning_rate",
     "tunable=[lr,seed]": "tunable names seed: must name each key once, and never the seed",
@@ -71,7 +72,7 @@ def test_a_mistake_is_one_line_that_names_the_key(composed: Compose, override: s
     if override == "device=cuda" and torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(UserError, match=MISTAKES[override]) as error:
-        build(validated(composed(override)))
+        check(validated(composed(override)))
     assert "\n" not in str(error.value)
 
 
@@ -84,7 +85,7 @@ def test_a_rank_that_is_not_below_the_axis_is_refused(composed: Compose) -> None
 def test_a_criterion_that_could_not_fail_is_refused(composed: Compose) -> None:
     override = "variant.signature.criteria.0.metric=bias_max_slope"
     with pytest.raises(UserError, match="bias_max_slope could not be refuted"):
-        build(validated(composed("variant=idea", override)))
+        check(validated(composed("variant=idea", override)))
 
 
 @pytest.mark.parametrize("group", ["track", "variant", "optimizer", "model"])
@@ -211,10 +212,10 @@ def test_a_track_may_require_causal_mixers(
         monkeypatch.setattr(Attention, "__init__", functools.wraps(made)(half))
     config = validated(composed("variant=baseline" if variant == "half" else f"variant={variant}"))
     if not refused:
-        build(config)
+        check(config)
         return
-    with pytest.raises(UserError, match="requires a causal mixer"):
-        build(config)
+    with pytest.raises(UserError, match="Sequence requires mixers that are causal, and Attention"):
+        check(config)
 
 
 def test_the_environment_of_a_run(composed: Compose) -> None:

@@ -32,6 +32,16 @@ MIXER = {
 }
 
 
+class Toy:
+    """What a step asks of a track."""
+
+    def readout(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs
+
+    def loss(self, predictions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (predictions - targets).square().mean(-1)
+
+
 def built(composed: Compose, *overrides: str) -> tuple[Track, Network]:
     track, network, _, _ = build(validated(composed(*overrides)))
     return track, network
@@ -42,7 +52,7 @@ def test_flops_are_those_of_the_closed_form(composed: Compose, variant: str) -> 
     track, network = built(composed, f"variant={variant}")
     mlp, embed, head = 8 * N * D**2, N * D, N * D * HORIZON
     expected = 2 * (embed + LAYERS * (MIXER[variant] + mlp) + head)
-    seen = flops_per_example(network, track.train.inputs[:BATCH])
+    seen = flops_per_example(network, track, track.train.inputs[:BATCH])
     assert seen == pytest.approx(expected, abs=1)
 
 
@@ -67,10 +77,6 @@ def test_parameters_by_hand(composed: Compose, variant: str, mixer: int) -> None
 def test_saved_bytes_of_a_network_that_can_be_counted() -> None:
     """Linear → square loss: the pass keeps the input and the difference, not the weight."""
 
-    class Toy:
-        def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-            return (outputs - targets).square().mean(-1)
-
     network = torch.nn.Linear(6, 3)
     inputs, targets = torch.randn(5, 6), torch.randn(5, 3)
     assert saved_bytes(network, Toy(), inputs, targets) == 4 * (5 * 6 + 5 * 3)
@@ -80,10 +86,6 @@ def test_saved_bytes_of_a_network_that_can_be_counted() -> None:
 
 def test_saved_bytes_leave_out_parameters_and_buffers() -> None:
     """Two layers: the pass keeps the second's weight too, which is no cost of the step."""
-
-    class Toy:
-        def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-            return (outputs - targets).square().mean(-1)
 
     class Scaled(torch.nn.Linear):
         def __init__(self, n: int, out: int) -> None:
