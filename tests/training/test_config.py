@@ -41,7 +41,7 @@ MISTAKES = {  # override → what the one line must say
     "tunable=[optimizer]": "tunable names optimizer, which must be a key with a number",
     "variant.mixer._target_=os.system": "_target_ os.system is not allowed",
     "optimizer.algorithm.betas=[{_target_:os.system},1]": "_target_ os.system is not allowed",
-    "optimizer.algorithm.betas=[{_target_:models.network.math.floor},1]": "optimizer.algorithm: ",
+    "optimizer.algorithm.betas=[{_target_:models.network.math.floor},1]": "betas.0.*non-class",
     "+variant.mixer.heads=2": "variant.mixer.heads: Attention takes no heads",
     "+variant.mixer.bias.context=4": "variant.mixer.bias.context: LagTable takes no context",
     "+optimizer.algorithm.lr=9": "optimizer.algorithm.lr: AdamW takes no lr",
@@ -189,9 +189,13 @@ def test_what_a_variant_says_of_its_start_values(composed: Compose) -> None:
     assert starts(validated(composed("variant=twin")).variant) == {"initial_stream": "twin"}
     variant = validated(composed("variant=idea")).variant
     bias = variant.mixer["bias"] | {"start": "flat"}
-    mixer = variant.mixer | {"start": {"kind": "dct"}, "bias": bias}  # the first is no value
+    mixer = variant.mixer | {"start": {"kind": "dct"}, "bias": bias}  # of any kind
     said = starts(variant.model_copy(update={"mixer": mixer}))
-    assert said == {"initial_stream": "initialisation", "mixer.bias.start": "flat"}
+    assert said == {
+        "initial_stream": "initialisation",
+        "mixer.start": {"kind": "dct"},
+        "mixer.bias.start": "flat",
+    }
 
 
 @pytest.mark.parametrize(
