@@ -35,6 +35,8 @@ MISTAKES = {  # override → what the one line must say
     "+colour=red": "colour is no key of this configuration",
     "variant.positions=sinusoidal": "variant.positions must be 'learned' or 'none'",
     "model.heads=3": "model.heads is 3, must divide model.dim 64",
+    "model.mlp=relu": "model.mlp is relu, must be null or one of gelu, swiglu",
+    "variant.mixer=[]": "variant.mixer.* at least 1 item",
     "tunable=[learning_rate]": "tunable names learning_rate",
     "tunable=[lr,seed]": "tunable names seed: must name each key once, and never the seed",
     "tunable=[lr,lr]": "tunable names lr: must name each key once",
@@ -80,6 +82,18 @@ def test_a_rank_that_is_not_below_the_axis_is_refused(composed: Compose) -> None
     config = validated(composed("variant=tensor_mixer", "variant.mixer.rank=32"))
     with pytest.raises(UserError, match=r"variant\.mixer: rank is 32, .*from 1 to 31"):
         build(config)
+
+
+def test_a_hybrid_is_a_list_of_mixers_that_take_turns(composed: Compose) -> None:
+    """Attention with a table, then without, whose bias alone is a mechanism."""
+    attention = "_target_:models.attention.Attention"
+    mixers = f"[{{{attention},bias:{{_target_:models.lag_table.LagTable}}}},{{{attention}}}]"
+    overrides = ("variant.mixer=" + mixers, "variant.signature=null")
+    _, network = check(validated(composed(*overrides, "model.layers=4")))
+    assert [mixer.bias is not None for mixer in network.mixers] == [True, False, True, False]
+    with pytest.raises(UserError, match=r"variant\.mixer: 2 mixers, .*model\.layers 3") as error:
+        check(validated(composed(*overrides, "model.layers=3")))
+    assert "\n" not in str(error.value)
 
 
 def test_a_criterion_that_could_not_fail_is_refused(composed: Compose) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from omegaconf import DictConfig
 
+from models.mixer import Mechanism, Mixer
 from models.network import Network
 from tracks.track import Track
 from training.build import build
@@ -119,3 +121,31 @@ def test_saved_bytes_grow_with_the_batch(composed: Compose) -> None:
     x, y = track.train.inputs, track.train.targets
     small, large = (saved_bytes(network, track, x[:b], y[:b]) for b in (16, 32))
     assert 1.9 < large / small <= 2.0
+
+
+class Factorised(Mixer, Mechanism):
+    """Solves a system that torch's counter knows nothing of, and says what it costs."""
+
+    flop_rules: ClassVar[Mapping[Any, Callable[..., int]]] = {
+        torch.ops.aten.linalg_inv_ex: lambda shape, *_, **__: 1000 * shape[-1]
+    }
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.linalg.inv(torch.eye(5, device=x.device)).sum()
+
+    def neutral(self) -> torch.nn.Module:
+        return torch.nn.Identity()
+
+
+class Unsaid(Factorised):
+    flop_rules: ClassVar[Mapping[Any, Callable[..., int]]] = {}
+
+
+def test_what_the_counter_does_not_know_mechanisms_say(composed: Compose) -> None:
+    track, network = built(composed, "variant=no_mixer")
+    inputs = track.train.inputs[:4]
+    plain = flops_per_example(network, track, inputs)
+    network.blocks[0].mixer = Unsaid()
+    assert flops_per_example(network, track, inputs) == plain
+    network.blocks[1].mixer = Factorised()  # its rule holds of the operation wherever it is
+    assert flops_per_example(network, track, inputs) == plain + 2 * 5000 / 4
