@@ -79,9 +79,7 @@ def test_without_an_mlp_a_block_is_its_mixer_alone() -> None:
 
 
 def test_an_mlp_of_no_such_name_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"model\.mlp is relu, must be null or one of gelu"
-    ):
+    with pytest.raises(ValueError, match=r"model\.mlp is relu, must be null or one of gelu"):
         network(NoMixer, mlp="relu")
 
 

@@ -10,6 +10,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from models.attention import Attention
+from models.network import Network
 from tests.conftest import names
 from tracks.sequence import Sequence
 from training.build import build, build_network, build_track
@@ -36,7 +37,6 @@ MISTAKES = {  # override → what the one line must say
     "variant.positions=sinusoidal": "variant.positions must be 'learned' or 'none'",
     "model.heads=3": "model.heads is 3, must divide model.dim 64",
     "model.mlp=relu": "model.mlp is relu, must be null or one of gelu, swiglu",
-    "variant.mixer=[]": "variant.mixer.* at least 1 item",
     "tunable=[learning_rate]": "tunable names learning_rate",
     "tunable=[lr,seed]": "tunable names seed: must name each key once, and never the seed",
     "tunable=[lr,lr]": "tunable names lr: must name each key once",
@@ -85,15 +85,26 @@ def test_a_rank_that_is_not_below_the_axis_is_refused(composed: Compose) -> None
 
 
 def test_a_hybrid_is_a_list_of_mixers_that_take_turns(composed: Compose) -> None:
-    """Attention with a table, then without, whose bias alone is a mechanism."""
-    attention = "_target_:models.attention.Attention"
-    mixers = f"[{{{attention},bias:{{_target_:models.lag_table.LagTable}}}},{{{attention}}}]"
-    overrides = ("variant.mixer=" + mixers, "variant.signature=null")
-    _, network = check(validated(composed(*overrides, "model.layers=4")))
-    assert [mixer.bias is not None for mixer in network.mixers] == [True, False, True, False]
-    with pytest.raises(UserError, match=r"variant\.mixer: 2 mixers, .*model\.layers 3") as error:
-        check(validated(composed(*overrides, "model.layers=3")))
-    assert "\n" not in str(error.value)
+    """Attention with a table, then without."""
+    table = {"_target_": "models.lag_table.LagTable"}
+    attention = {"_target_": "models.attention.Attention"}
+
+    def checked(mixers: list[dict[str, object]], layers: int) -> Network:
+        cfg = composed("variant.signature=null", f"model.layers={layers}")
+        cfg.variant.mixer = mixers
+        return check(validated(cfg))[1]
+
+    two = [{**attention, "bias": table}, attention]
+    assert [m.bias is not None for m in checked(two, 4).mixers] == [True, False, True, False]
+    mistakes = [
+        (two, 3, r"variant\.mixer: 2 mixers, whose number must divide model\.layers 3"),
+        ([], 2, r"variant\.mixer.* must .*at least 1 item"),
+        ([attention, {**attention, "windw": 3}], 2, r"variant\.mixer\[1\]\.windw: Attention takes"),
+    ]
+    for mixers, layers, line in mistakes:
+        with pytest.raises(UserError, match=line) as error:
+            checked(mixers, layers)
+        assert "\n" not in str(error.value)
 
 
 def test_a_criterion_that_could_not_fail_is_refused(composed: Compose) -> None:
