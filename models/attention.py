@@ -51,7 +51,9 @@ class Attention(Mixer):
         self.bias = offered(bias, **given, context=context) if bias else None
         self.rotation = offered(rotation, **given, context=context) if rotation else None
         slots = [each for each in (self.bias, self.rotation) if each is not None]
-        self.any_length = all(slot.any_length for slot in slots)
+        # a later axis of time cannot be found again in a grid of another length
+        known = not causal or time_axis == 0
+        self.any_length = known and all(slot.any_length for slot in slots)
         self.future: Tensor  # (N, N), kept: a mask of another length is made when it is needed
         self.register_buffer("future", self._later(context, context), persistent=False)
 
@@ -61,8 +63,9 @@ class Attention(Mixer):
             return torch.zeros(queries, keys, device=device)
         assert self.time_axis is not None
         per_step = math.prod(self.axes[self.time_axis + 1 :])
-        steps = self.axes[self.time_axis] if len(self.axes) > 1 else keys
-        step = torch.arange(keys, device=device) // per_step % steps
+        step = torch.arange(keys, device=device) // per_step
+        if self.time_axis > 0:  # along the first axis there may be more steps than in training
+            step = step % self.axes[self.time_axis]
         later = step > step[keys - queries :, None]
         return torch.zeros(queries, keys, device=device).masked_fill(later, -math.inf)
 

@@ -46,18 +46,19 @@ def by_hand(attention: Attention, x: Tensor, bias: Tensor | None) -> Tensor:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
 def test_is_the_attention_of_the_definition(causal: bool, bias: type | None) -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=causal, bias=bias and partial(bias, gamma=0.7))
+    made = bias and partial(bias, gamma=0.7)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=causal, bias=made)
     curve = None
     if attention.bias is not None:
         for parameter in attention.bias.parameters():
             nn.init.normal_(parameter)
-        curve = attention.bias(torch.arange(N))
+        curve = attention.bias.curve(torch.arange(N))
     x = torch.randn(B, N, DIM)
     torch.testing.assert_close(attention(x), by_hand(attention, x, curve))
 
 
 def test_without_bias_is_torch_multihead_attention() -> None:
-    ours, peer = Attention(DIM, HEADS, (N,)), nn.MultiheadAttention(DIM, HEADS, batch_first=True)
+    ours, peer = Attention(DIM, HEADS, (N,), 0), nn.MultiheadAttention(DIM, HEADS, batch_first=True)
     peer.load_state_dict(
         {
             "in_proj_weight": ours.qkv.weight,
@@ -72,18 +73,20 @@ def test_without_bias_is_torch_multihead_attention() -> None:
 
 
 def test_the_mask_is_minus_infinity_and_counts_lags_from_the_token_itself() -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=LagTable)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=LagTable)
     with torch.no_grad():
         attention.bias.table.copy_(torch.arange(N).expand(HEADS, N))
-    mask = attention.mask()
+    x = torch.randn(B, N, DIM)
+    mask = attention.mask(*attention.project(x)[:2], x)
+    assert mask.shape == (1, HEADS, N, N)
     for i in range(N):
         for j in range(N):
-            assert mask[0, i, j].item() == (i - j if j <= i else -math.inf)
+            assert mask[0, 0, i, j].item() == (i - j if j <= i else -math.inf)
 
 
 @pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
 def test_no_bit_of_the_past_depends_on_the_future(bias: type | None) -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=bias)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=bias)
     x = torch.randn(B, N, DIM)
     changed = x.clone()
     changed[:, 3:] += 100.0
@@ -92,7 +95,7 @@ def test_no_bit_of_the_past_depends_on_the_future(bias: type | None) -> None:
 
 
 def test_profile_is_the_last_tokens_attention_by_lag() -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=LagTable)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=LagTable)
     with torch.no_grad():
         attention.qkv.weight[:DIM].zero_()  # no queries: the bias decides alone
         attention.qkv.bias[:DIM].zero_()
@@ -102,8 +105,8 @@ def test_profile_is_the_last_tokens_attention_by_lag() -> None:
 
 
 def test_signature_of_a_planted_bias() -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=LagTable)
-    start = Attention(DIM, HEADS, (N,), causal=True, bias=LagTable)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=LagTable)
+    start = Attention(DIM, HEADS, (N,), 0, causal=True, bias=LagTable)
     with torch.no_grad():
         attention.qkv.weight[:DIM].zero_()
         attention.qkv.bias[:DIM].zero_()
@@ -125,13 +128,106 @@ def test_signature_of_a_planted_bias() -> None:
 
 def test_heads_must_divide_the_width() -> None:
     with pytest.raises(ValueError, match=r"heads is 3, must divide model\.dim 8"):
-        Attention(8, 3, (4,))
+        Attention(8, 3, (4,), 0)
 
 
 @pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
 def test_takes_bfloat16_with_a_bias_in_float32(bias: type | None) -> None:
-    attention = Attention(DIM, HEADS, (N,), causal=True, bias=bias)
+    attention = Attention(DIM, HEADS, (N,), 0, causal=True, bias=bias)
     x = torch.randn(B, N, DIM)
     lower = attention.bfloat16()(x.bfloat16())
     assert lower.dtype == torch.bfloat16
     torch.testing.assert_close(lower.float(), attention.float()(x), rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
+@pytest.mark.parametrize("queries", [1, 3])
+def test_the_last_queries_get_the_last_rows_of_the_whole(
+    queries: int, bias: type | None, causal: bool
+) -> None:
+    attention = Attention(DIM, HEADS, (N,), 0, causal=causal, bias=bias)
+    if attention.bias is not None:
+        for parameter in attention.bias.parameters():
+            nn.init.normal_(parameter)
+    x = torch.randn(B, N, DIM)
+    q, k, _ = attention.project(x)
+    if attention.bias is not None:
+        whole, last = attention.bias(q, k, x), attention.bias(q[:, :, -queries:], k, x)
+        assert last.equal(whole[:, :, -queries:])
+    whole = attention.mask(q, k, x)
+    if whole is None:  # torch's own mask, or none
+        whole = torch.full((N, N), -math.inf).triu(1) if causal else torch.zeros(N, N)
+    last = attention.mask(q[:, :, -queries:], k, x)
+    if last is None:
+        last = torch.zeros(queries, N)
+    assert last.equal(whole[..., -queries:, :])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_profile_is_the_last_row_of_all_tokens_attention(causal: bool) -> None:
+    attention = Attention(DIM, HEADS, (N,), 0, causal=causal, bias=LagTable)
+    nn.init.normal_(attention.bias.table)
+    x = torch.randn(B, N, DIM)
+    q, k, _ = attention.project(x)
+    logits = q @ k.transpose(-1, -2) / math.sqrt(DIM // HEADS) + attention.mask(q, k, x)
+    expected = logits.softmax(-1)[:, :, -1].mean(0).flip(-1)
+    torch.testing.assert_close(attention.profile(x), expected)
+
+
+# Two steps of three places, and the other way round: which tokens lie in which step, by hand.
+GRIDS = {
+    (0, (2, 3)): [0, 0, 0, 1, 1, 1],
+    (1, (2, 3)): [0, 1, 2, 0, 1, 2],
+    (0, (3, 2)): [0, 0, 1, 1, 2, 2],
+    (1, (3, 2)): [0, 1, 0, 1, 0, 1],
+    (1, (2, 2, 2)): [0, 0, 1, 1, 0, 0, 1, 1],
+}
+
+
+@pytest.mark.parametrize("bias", [None, LagTable])
+@pytest.mark.parametrize(("time_axis", "axes"), GRIDS)
+def test_on_a_grid_tokens_of_one_step_see_each_other_and_none_a_later_one(
+    time_axis: int, axes: tuple[int, ...], bias: type | None
+) -> None:
+    attention = Attention(DIM, HEADS, axes, time_axis, bias=bias)
+    step = GRIDS[time_axis, axes]
+    n = len(step)
+    if bias:
+        nn.init.normal_(attention.bias.table)
+    hidden = torch.tensor([[step[j] > step[i] for j in range(n)] for i in range(n)])
+    x = torch.randn(B, n, DIM)
+    q, k, v = attention.project(x)
+    logits = q @ k.transpose(-1, -2) / math.sqrt(DIM // HEADS)
+    if bias:
+        lag = [[abs(i - j) for j in range(n)] for i in range(n)]
+        logits = logits + attention.bias.table[:, torch.tensor(lag)]
+    weights = logits.masked_fill(hidden, -math.inf).softmax(-1)
+    expected = attention.out((weights @ v).transpose(1, 2).flatten(-2))
+    torch.testing.assert_close(attention(x), expected)
+    for i in range(n):
+        changed = x.clone()
+        changed[:, i] += 10.0
+        moved = (attention(changed) - attention(x)).abs().amax((0, 2)) > 1e-6
+        assert moved.tolist() == [step[j] >= step[i] for j in range(n)], i
+
+
+@pytest.mark.parametrize("steps", [2, 7])
+def test_a_grid_of_more_steps_than_in_training_hides_the_later_ones_too(steps: int) -> None:
+    attention = Attention(DIM, HEADS, (4, 3), 0)
+    x = torch.randn(B, 3 * steps, DIM)
+    changed = x.clone()
+    changed[:, -3:] += 10.0  # the last step
+    assert attention(changed)[:, :-3].equal(attention(x)[:, :-3])
+    assert attention.any_length
+
+
+def test_other_lengths_are_no_promise_where_time_is_not_the_first_axis() -> None:
+    """Of 24 tokens nobody could say whether the grid is 2 × 12 or 8 × 3."""
+    assert not Attention(DIM, HEADS, (4, 3), 1).any_length
+    assert Attention(DIM, HEADS, (4, 3), 1, causal=False).any_length
+
+
+def test_causal_needs_a_time_axis() -> None:
+    with pytest.raises(ValueError, match="no time axis: say causal: false"):
+        Attention(DIM, HEADS, (N,))

@@ -58,12 +58,12 @@ class Around(Gate):
         return torch.full((2, 3), 7.0) if name.endswith("own") else None
 
 
-class Convolution(nn.Module):
+class Product(nn.Module):
     """Outside any mechanism, and of no layer that has a rule."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernel = nn.Conv1d(2, 2, 3)
+        self.kernel = nn.Bilinear(2, 2, 3)
 
 
 class Tied(Gate):
@@ -131,12 +131,72 @@ def test_the_innermost_mechanism_draws() -> None:
     [
         (Undrawn, "gate.own of Undrawn"),
         (Chance, "gate.own of Chance"),
-        (Convolution, "gate.kernel.weight of Conv1d"),
+        (Product, "gate.kernel.weight of Bilinear"),
     ],
 )
 def test_a_random_start_without_a_rule_is_refused(make: type[nn.Module], name: str) -> None:
     with pytest.raises(TypeError, match=f"{name} starts at random, and no rule says how: .*draw"):
         started(make)
+
+
+class Layers(nn.Module):
+    """Outside any mechanism: layers that a track's encoder may be made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Conv1d(6, 4, 3, groups=2)
+        self.plane = nn.Conv2d(2, 4, (3, 5))
+        self.space = nn.Conv3d(2, 4, 2, bias=False)
+        self.symbols = nn.Embedding(7, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "fan_in"),
+    [
+        ("line", (4, 3, 3), 3 * 3),
+        ("plane", (4, 2, 3, 5), 2 * 3 * 5),
+        ("space", (4, 2, 2, 2, 2), 2 * 2 * 2 * 2),
+        ("symbols", (7, 5), 1),
+    ],
+)
+def test_convolutions_and_embeddings_are_drawn_by_name(
+    name: str, shape: tuple[int, ...], fan_in: int
+) -> None:
+    start = started(Layers)
+    drawn = torch.randn(shape, generator=stream(f"gate.{name}.weight"))
+    torch.testing.assert_close(start[f"gate.{name}.weight"], drawn / math.sqrt(fan_in))
+    if f"gate.{name}.bias" in start:
+        assert start[f"gate.{name}.bias"].tolist() == [0.0] * 4
+
+
+class Encoder(nn.Module):
+    """No mechanism, and draws of what is inside it the weight alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = nn.ModuleList([nn.Linear(3, 2)])
+
+    def draw(self, name: str, generator: Generator) -> Tensor | None:
+        return torch.rand(2, 3, generator=generator) if name == "inside.0.weight" else None
+
+
+def test_any_module_may_draw_what_is_inside_it() -> None:
+    start = started(Encoder)
+    drawn = torch.rand(2, 3, generator=stream("gate.inside.0.weight"))
+    assert start["gate.inside.0.weight"].equal(drawn)
+    assert start["gate.inside.0.bias"].tolist() == [0.0, 0.0]
+
+
+class Misshapen(Gate):
+    """Draws a start that would broadcast."""
+
+    def draw(self, name: str, generator: Generator) -> Tensor | None:
+        return torch.randn(3, generator=generator) if name == "own" else None
+
+
+def test_a_start_of_another_shape_is_told() -> None:
+    with pytest.raises(TypeError, match=r"gate\.own was drawn as \(3,\), must be \(2, 3\)"):
+        started(Misshapen)
 
 
 def test_a_shared_parameter_starts_by_its_first_name() -> None:

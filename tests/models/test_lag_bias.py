@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from models.exp_mixture import ExpMixture
+from models.lag_bias import LagBias
 from models.lag_table import LagTable
 
 HEADS = 4
 
 
+def tokens(queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and what the mixer reads, of three heads; a lag bias looks at their lengths."""
+    return torch.randn(2, 3, queries, 4), torch.randn(2, 3, keys, 4), torch.randn(2, keys, 12)
+
+
 @pytest.fixture
 def mixture() -> ExpMixture:
     torch.manual_seed(0)
-    made = ExpMixture(HEADS, 32, components=8, gamma=1.7)
+    made = ExpMixture(HEADS, components=8, gamma=1.7)
     with torch.no_grad():
         made.logits.normal_()
         made.log_rates.add_(0.5 * torch.randn(HEADS, 8))
@@ -30,20 +40,20 @@ def test_mixture_is_the_log_of_a_weighted_sum_of_exponentials(mixture: ExpMixtur
     naive = 1.7 * np.log(
         (weights[..., None] * np.exp(-rates[..., None] * lags)).sum(1)
     )  # (H, lags)
-    seen = mixture(torch.from_numpy(lags)).detach().numpy()
+    seen = mixture.curve(torch.from_numpy(lags)).detach().numpy()
     np.testing.assert_allclose(seen, naive, rtol=1e-5, atol=1e-5)
 
 
 def test_one_component_is_a_straight_line() -> None:
-    made = ExpMixture(HEADS, 32, components=1, gamma=2.0)
+    made = ExpMixture(HEADS, components=1, gamma=2.0)
     lags = torch.arange(50)
     expected = -2.0 * made.log_rates.exp() * lags
-    torch.testing.assert_close(made(lags), expected)
+    torch.testing.assert_close(made.curve(lags), expected)
 
 
 def test_bias_is_zero_at_lag_zero_and_finite_far_away(mixture: ExpMixture) -> None:
-    assert mixture(torch.tensor([0])).abs().max() < 1e-6
-    assert mixture(torch.tensor([10**7])).isfinite().all()
+    assert mixture.curve(torch.tensor([0])).abs().max() < 1e-6
+    assert mixture.curve(torch.tensor([10**7])).isfinite().all()
 
 
 def test_derivatives_agree_with_automatic_differentiation(mixture: ExpMixture) -> None:
@@ -61,7 +71,7 @@ def test_derivatives_agree_with_automatic_differentiation(mixture: ExpMixture) -
 @pytest.mark.parametrize("heads", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("components", [1, 2, 8])
 def test_rates_start_different_and_slow_enough_to_learn(heads: int, components: int) -> None:
-    rates = ExpMixture(heads, 32, components=components).log_rates.exp()
+    rates = ExpMixture(heads, components=components).log_rates.exp()
     assert rates.max() < 0.75
     assert (rates.diff(dim=0) < -1e-4).all()  # from head to head
     assert (rates.diff(dim=1) > 1e-4).all()  # within a head
@@ -70,14 +80,14 @@ def test_rates_start_different_and_slow_enough_to_learn(heads: int, components: 
         torch.testing.assert_close(rates[:, 0], slopes / (1 + slopes))
 
 
-@pytest.mark.parametrize("kind", [LagTable, ExpMixture])
-def test_float64_stays_float64_and_bfloat16_becomes_float32(kind: type) -> None:
-    assert kind(2, 8).double()(torch.arange(8)).dtype == torch.float64
-    assert kind(2, 8).bfloat16()(torch.arange(8)).dtype == torch.float32
+@pytest.mark.parametrize("kind", [partial(LagTable, context=8), ExpMixture])
+def test_float64_stays_float64_and_bfloat16_becomes_float32(kind: Callable[..., LagBias]) -> None:
+    assert kind(2).double().curve(torch.arange(8)).dtype == torch.float64
+    assert kind(2).bfloat16().curve(torch.arange(8)).dtype == torch.float32
 
 
 def test_mixture_signature_of_planted_parameters() -> None:
-    start, trained = ExpMixture(2, 32, components=4), ExpMixture(2, 32, components=4)
+    start, trained = ExpMixture(2, components=4), ExpMixture(2, components=4)
     with torch.no_grad():
         trained.log_rates += 0.3
         trained.logits[0, 0] = 50.0  # this head uses one component, the other all four
@@ -90,7 +100,7 @@ def test_mixture_signature_of_planted_parameters() -> None:
 
 def test_curvature_stays_positive_where_finite_differences_fail(mixture: ExpMixture) -> None:
     lags = torch.arange(1000, 4000)
-    assert (mixture(lags).diff(n=2, dim=-1) <= 0).any()  # the reason for the closed form
+    assert (mixture.curve(lags).diff(n=2, dim=-1) <= 0).any()  # the reason for the closed form
     assert mixture.derivatives(lags)[1].min() >= 0
 
 
@@ -98,17 +108,18 @@ def test_table_repeats_its_last_entry_beyond_its_length() -> None:
     table = LagTable(1, 8, length=3, gamma=2.0)
     with torch.no_grad():
         table.table.copy_(torch.tensor([[1.0, 2.0, 5.0]]))
-    seen = table(torch.tensor([0, 1, 2, 3, 99]))
+    seen = table.curve(torch.tensor([0, 1, 2, 3, 99]))
     assert seen.tolist() == [[2.0, 4.0, 10.0, 10.0, 10.0]]
 
 
-@pytest.mark.parametrize("made", [LagTable(3, 5), ExpMixture(3, 5)])
-def test_neutral_is_no_bias_at_all(made: LagTable | ExpMixture) -> None:
-    assert made.neutral()(torch.arange(5)).tolist() == [[0.0] * 5] * 3
+@pytest.mark.parametrize("made", [LagTable(3, 5), ExpMixture(3)])
+def test_neutral_is_no_bias_at_all(made: LagBias) -> None:
+    q, k, x = tokens(queries=2, keys=5)
+    assert made.neutral()(q, k, x).tolist() == [[[[0.0] * 5] * 2]]
 
 
 def test_sizes_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="components is 0"):
-        ExpMixture(2, 32, components=0)
+        ExpMixture(2, components=0)
     with pytest.raises(ValueError, match="length is 0"):
         LagTable(2, 32, length=0)

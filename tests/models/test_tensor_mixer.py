@@ -15,7 +15,7 @@ D = 5
 
 def drawn(axes: tuple[int, ...], rank: int | str = "auto") -> TensorMixer:
     torch.manual_seed(0)
-    mixer = TensorMixer(D, 1, axes, rank)
+    mixer = TensorMixer(axes, rank)
     for parameter in mixer.parameters():
         torch.nn.init.normal_(parameter)
     return mixer
@@ -58,7 +58,7 @@ def test_basis_is_orthonormal_spans_the_same_and_has_one_sign(sign: int) -> None
 
 
 def test_auto_rank_is_half_of_each_axis() -> None:
-    assert [tuple(p.shape) for p in TensorMixer(D, 1, (32, 7)).free] == [(32, 16), (7, 3)]
+    assert [tuple(p.shape) for p in TensorMixer((32, 7)).free] == [(32, 16), (7, 3)]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_auto_rank_is_half_of_each_axis() -> None:
 )
 def test_full_rank_and_worse_are_refused(axes: tuple[int, ...], rank: int | str) -> None:
     with pytest.raises(ValueError, match="below the axis length"):
-        TensorMixer(D, 1, axes, rank)
+        TensorMixer(axes, rank)
 
 
 def test_signature_of_planted_parameters() -> None:

@@ -14,9 +14,12 @@ from models.mixer import Mixer
 from models.network import Network, mechanism_parameters, mechanisms
 from tests.conftest import ROOT, SMALL, names
 from tracks.track import Track
-from training import probes
 from training.build import build
 from training.config import Config, validated
+from training.observe import by_construction, gathered, holds, observe
+from training.probes.ablation import neutralised
+from training.probes.causal import causal
+from training.probes.trained import Trained
 
 Built = tuple[Config, Track, Network]
 OTHERWISE = {("variant", "dense_attention", "causal")}  # what a YAML is there to say otherwise
@@ -32,7 +35,7 @@ def variant(request: pytest.FixtureRequest, composed: Callable[..., DictConfig])
 def test_maps_tokens_to_tokens(variant: Built) -> None:
     config, track, network = variant
     outputs = network(track.train.inputs[:3])
-    assert outputs.shape == (3, 32, track.out_features)
+    assert outputs.shape == (3, 32, config.track["horizon"])
     assert all(isinstance(m, Mixer) for m in network.mixers)
     assert len(network.mixers) == config.model.layers
 
@@ -40,12 +43,13 @@ def test_maps_tokens_to_tokens(variant: Built) -> None:
 def test_is_causal_if_it_claims_to_be(variant: Built) -> None:
     _, track, network = variant
     claims = all(m.causal for m in network.mixers)
-    assert probes.causal(network, track) is (True if claims else None)
+    assert causal(Trained(network, network, track, {}, finished=True)) is (True if claims else None)
 
 
 def test_every_trainable_parameter_is_reached_by_the_loss(variant: Built) -> None:
     _, track, network = variant
-    track.loss(network(track.train.inputs), track.train.targets).mean().backward()
+    predictions = track.readout(network(track.train.inputs))
+    track.loss(predictions, track.train.targets).mean().backward()
     for name, parameter in network.named_parameters():
         if parameter.requires_grad and not name.endswith("qkv.bias"):  # keys' part is softmax-free
             assert parameter.grad is not None, name
@@ -61,7 +65,7 @@ def test_taking_the_mechanism_out_changes_the_outputs_and_putting_it_back_restor
             for parameter in mechanism.parameters():
                 parameter.add_(torch.rand(parameter.shape))
     before = network(track.test.inputs)
-    with probes.neutralised(network):
+    with neutralised(network):
         without = network(track.test.inputs)
     assert torch.equal(network(track.test.inputs), before)
     assert torch.equal(without, before) is not bool(mechanisms(network))
@@ -71,14 +75,14 @@ def test_criteria_name_metrics_that_are_observed_and_could_fail(variant: Built) 
     config, track, network = variant
     if config.variant.signature is None:
         pytest.skip("this variant predicts nothing")
-    observed = probes.gathered(probes.observe(network, network, track))
-    certain = probes.by_construction(network)
+    observed = gathered(observe(network, network, track))
+    certain = by_construction(network)
     assert certain.keys() <= observed.keys()
     for criterion in config.variant.signature.criteria:
         assert criterion.metric in observed
         assert criterion.metric not in certain
         # before training, not one of the predictions has come true
-        assert not probes.holds(criterion, observed[criterion.metric])
+        assert not holds(criterion, observed[criterion.metric])
 
 
 def test_parameters_that_two_variants_share_start_bitwise_equal(

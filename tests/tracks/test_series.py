@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from omegaconf import DictConfig
 from statsmodels import datasets
 
 from tracks.series import Series, load
-
-
-def undrawn(split: str) -> np.random.Generator:
-    """The streams of a track whose data do not depend on the seed."""
-    raise AssertionError(f"{split} is drawn, but must not depend on the seed")
+from training.build import build_track
+from training.config import validated
 
 
 def write(path: Path, values: np.ndarray, column: str = "y") -> str:
@@ -34,7 +33,7 @@ def test_co2_interpolates_just_the_missing_weeks() -> None:
 def test_splits_are_consecutive_and_share_no_value(tmp_path: Path) -> None:
     """A series of distinct, steadily growing steps tells from a window where it came from."""
     values = np.cumsum(np.arange(400.0))
-    track = Series(undrawn, csv=write(tmp_path / "s.csv", values), column="y", context=4, horizon=2)
+    track = Series(csv=write(tmp_path / "s.csv", values), column="y", context=4, horizon=2)
     scale = values[:260].std()  # 400 · (1 − 0.15 − 0.2)
     ends = []
     for split, first, last in [
@@ -56,15 +55,15 @@ def test_scale_comes_from_training_alone(tmp_path: Path) -> None:
     wild = values.copy()
     wild[260:] *= 1000
     make = {"column": "y", "context": 4, "horizon": 2}
-    one = Series(undrawn, csv=write(tmp_path / "a.csv", values), **make)
-    two = Series(undrawn, csv=write(tmp_path / "b.csv", wild), **make)
+    one = Series(csv=write(tmp_path / "a.csv", values), **make)
+    two = Series(csv=write(tmp_path / "b.csv", wild), **make)
     assert one.train.inputs.equal(two.train.inputs)
     np.testing.assert_allclose(two.test.inputs, 1000 * one.test.inputs, rtol=1e-3, atol=1e-2)
 
 
 def test_references_by_hand(tmp_path: Path) -> None:
     ramp = np.arange(300.0)
-    track = Series(undrawn, csv=write(tmp_path / "r.csv", ramp), column="y", context=12, horizon=3)
+    track = Series(csv=write(tmp_path / "r.csv", ramp), column="y", context=12, horizon=3)
     variance = ramp[:195].var()
     expected = (1 + 4 + 9) / 3 / variance  # one, two, three steps ahead
     assert track.references == {
@@ -75,20 +74,21 @@ def test_references_by_hand(tmp_path: Path) -> None:
     }
     season = np.tile(np.random.default_rng(1).normal(size=5), 60)
     path = write(tmp_path / "p.csv", season)
-    track = Series(undrawn, csv=path, column="y", context=12, horizon=8, period=5)
+    track = Series(csv=path, column="y", context=12, horizon=8, period=5)
     assert track.references["seasonal_naive_mse"] == {"validation": 0.0, "test": 0.0}
     assert track.references["persistence_mse"]["test"] > 0.1
 
 
 def test_persistence_is_the_score_of_predicting_no_change() -> None:
-    track = Series(undrawn, name="sunspots")
+    track = Series(name="sunspots")
     score = track.test.targets.double().square().mean().item()
     assert track.references["persistence_mse"]["test"] == pytest.approx(score, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["co2", "sunspots"])
-def test_seed_does_not_touch_the_data(name: str) -> None:
-    one, two = (Series(undrawn, name=name) for _ in range(2))
+def test_seed_does_not_touch_the_data(composed: Callable[..., DictConfig], name: str) -> None:
+    arguments = ("track=series", f"track.name={name}")
+    one, two = (build_track(validated(composed(*arguments, f"seed={s}"))) for s in (0, 1))
     assert one.test.inputs.equal(two.test.inputs)
     assert one.train.targets.equal(two.train.targets)
 
@@ -122,10 +122,10 @@ def test_a_users_mistakes_are_named(tmp_path: Path) -> None:
     }
     for message, arguments in mistakes.items():
         with pytest.raises(ValueError, match=message):
-            Series(undrawn, **arguments)
+            Series(**arguments)
 
 
 def test_a_season_longer_than_the_series_has_no_score(tmp_path: Path) -> None:
     path = write(tmp_path / "s.csv", np.sin(np.arange(300.0)))
-    track = Series(undrawn, csv=path, column="y", context=12, horizon=3, period=10_000)
+    track = Series(csv=path, column="y", context=12, horizon=3, period=10_000)
     assert np.isnan(track.references["seasonal_naive_mse"]["test"])

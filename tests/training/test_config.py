@@ -10,9 +10,11 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from models.attention import Attention
+from models.network import Network
 from tests.conftest import names
 from tracks.sequence import Sequence
 from training.build import build, build_network, build_track
+from training.check import check
 from training.config import config_hashes, identity, run_name, validated
 from training.errors import UserError
 from training.record import environment, starts
@@ -32,8 +34,9 @@ MISTAKES = {  # override → what the one line must say
     "optimizer.schedule=linear": "optimizer.schedule must be 'constant' or 'cosine'",
     "+optimizer.wieght_decay=1": "optimizer.wieght_decay is no key.*did you mean weight_decay",
     "+colour=red": "colour is no key of this configuration",
-    "model.positions=sinusoidal": "model.positions must be 'learned' or 'none'",
+    "variant.positions=sinusoidal": "variant.positions must be 'learned' or 'none'",
     "model.heads=3": "model.heads is 3, must divide model.dim 64",
+    "model.mlp=relu": "model.mlp is relu, must be null or one of gelu, swiglu",
     "tunable=[learning_rate]": "tunable names learning_rate",
     "tunable=[lr,seed]": "tunable names seed: must name each key once, and never the seed",
     "tunable=[lr,lr]": "tunable names lr: must name each key once",
@@ -43,7 +46,7 @@ MISTAKES = {  # override → what the one line must say
     "tunable=[optimizer,optimizer]": "tunable names optimizer: must name each key once",
     "variant.mixer._target_=os.system": "_target_ os.system is not allowed",
     "optimizer.algorithm.betas=[{_target_:os.system},1]": "_target_ os.system is not allowed",
-    "optimizer.algorithm.betas=[{_target_:models.network.math.floor},1]": "optimizer.algorithm: ",
+    "optimizer.algorithm.betas=[{_target_:models.network.math.floor},1]": "betas.0.*non-class",
     "+variant.mixer.heads=2": "variant.mixer.heads: Attention takes no heads",
     "+variant.mixer.bias.context=4": "variant.mixer.bias.context: LagTable takes no context",
     "+optimizer.algorithm.lr=9": "optimizer.algorithm.lr: AdamW takes no lr",
@@ -74,7 +77,7 @@ def test_a_mistake_is_one_line_that_names_the_key(composed: Compose, override: s
     if override == "device=cuda" and torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(UserError, match=MISTAKES[override]) as error:
-        build(validated(composed(override)))
+        check(validated(composed(override)))
     assert "\n" not in str(error.value)
 
 
@@ -84,10 +87,33 @@ def test_a_rank_that_is_not_below_the_axis_is_refused(composed: Compose) -> None
         build(config)
 
 
+def test_a_hybrid_is_a_list_of_mixers_that_take_turns(composed: Compose) -> None:
+    """Attention with a table, then without."""
+    table = {"_target_": "models.lag_table.LagTable"}
+    attention = {"_target_": "models.attention.Attention"}
+
+    def checked(mixers: list[dict[str, object]], layers: int) -> Network:
+        cfg = composed("variant.signature=null", f"model.layers={layers}")
+        cfg.variant.mixer = mixers
+        return check(validated(cfg))[1]
+
+    two = [{**attention, "bias": table}, attention]
+    assert [m.bias is not None for m in checked(two, 4).mixers] == [True, False, True, False]
+    mistakes = [
+        (two, 3, r"variant\.mixer: 2 mixers, whose number must divide model\.layers 3"),
+        ([], 2, r"variant\.mixer.* must .*at least 1 item"),
+        ([attention, {**attention, "windw": 3}], 2, r"variant\.mixer\[1\]\.windw: Attention takes"),
+    ]
+    for mixers, layers, line in mistakes:
+        with pytest.raises(UserError, match=line) as error:
+            checked(mixers, layers)
+        assert "\n" not in str(error.value)
+
+
 def test_a_criterion_that_could_not_fail_is_refused(composed: Compose) -> None:
     override = "variant.signature.criteria.0.metric=bias_max_slope"
     with pytest.raises(UserError, match="bias_max_slope could not be refuted"):
-        build(validated(composed("variant=idea", override)))
+        check(validated(composed("variant=idea", override)))
 
 
 @pytest.mark.parametrize("group", ["track", "variant", "optimizer", "model"])
@@ -210,9 +236,13 @@ def test_what_a_variant_says_of_its_start_values(composed: Compose) -> None:
     assert starts(validated(composed("variant=twin")).variant) == {"initial_stream": "twin"}
     variant = validated(composed("variant=idea")).variant
     bias = variant.mixer["bias"] | {"start": "flat"}
-    mixer = variant.mixer | {"start": {"kind": "dct"}, "bias": bias}  # the first is no value
+    mixer = variant.mixer | {"start": {"kind": "dct"}, "bias": bias}  # of any kind
     said = starts(variant.model_copy(update={"mixer": mixer}))
-    assert said == {"initial_stream": "initialisation", "mixer.bias.start": "flat"}
+    assert said == {
+        "initial_stream": "initialisation",
+        "mixer.start": {"kind": "dct"},
+        "mixer.bias.start": "flat",
+    }
 
 
 @pytest.mark.parametrize(
@@ -233,10 +263,10 @@ def test_a_track_may_require_causal_mixers(
         monkeypatch.setattr(Attention, "__init__", functools.wraps(made)(half))
     config = validated(composed("variant=baseline" if variant == "half" else f"variant={variant}"))
     if not refused:
-        build(config)
+        check(config)
         return
-    with pytest.raises(UserError, match="requires a causal mixer"):
-        build(config)
+    with pytest.raises(UserError, match="Sequence requires mixers that are causal, and Attention"):
+        check(config)
 
 
 def test_the_environment_of_a_run(composed: Compose) -> None:

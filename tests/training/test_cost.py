@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from omegaconf import DictConfig
 
+from models.mixer import Mechanism, Mixer
 from models.network import Network
 from tracks.track import Track
 from training.build import build
@@ -32,6 +34,16 @@ MIXER = {
 }
 
 
+class Toy:
+    """What a step asks of a track."""
+
+    def readout(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs
+
+    def loss(self, predictions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (predictions - targets).square().mean(-1)
+
+
 def built(composed: Compose, *overrides: str) -> tuple[Track, Network]:
     track, network, _, _ = build(validated(composed(*overrides)))
     return track, network
@@ -42,7 +54,7 @@ def test_flops_are_those_of_the_closed_form(composed: Compose, variant: str) -> 
     track, network = built(composed, f"variant={variant}")
     mlp, embed, head = 8 * N * D**2, N * D, N * D * HORIZON
     expected = 2 * (embed + LAYERS * (MIXER[variant] + mlp) + head)
-    seen = flops_per_example(network, track.train.inputs[:BATCH])
+    seen = flops_per_example(network, track, track.train.inputs[:BATCH])
     assert seen == pytest.approx(expected, abs=1)
 
 
@@ -67,10 +79,6 @@ def test_parameters_by_hand(composed: Compose, variant: str, mixer: int) -> None
 def test_saved_bytes_of_a_network_that_can_be_counted() -> None:
     """Linear → square loss: the pass keeps the input and the difference, not the weight."""
 
-    class Toy:
-        def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-            return (outputs - targets).square().mean(-1)
-
     network = torch.nn.Linear(6, 3)
     inputs, targets = torch.randn(5, 6), torch.randn(5, 3)
     assert saved_bytes(network, Toy(), inputs, targets) == 4 * (5 * 6 + 5 * 3)
@@ -80,10 +88,6 @@ def test_saved_bytes_of_a_network_that_can_be_counted() -> None:
 
 def test_saved_bytes_leave_out_parameters_and_buffers() -> None:
     """Two layers: the pass keeps the second's weight too, which is no cost of the step."""
-
-    class Toy:
-        def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-            return (outputs - targets).square().mean(-1)
 
     class Scaled(torch.nn.Linear):
         def __init__(self, n: int, out: int) -> None:
@@ -117,3 +121,31 @@ def test_saved_bytes_grow_with_the_batch(composed: Compose) -> None:
     x, y = track.train.inputs, track.train.targets
     small, large = (saved_bytes(network, track, x[:b], y[:b]) for b in (16, 32))
     assert 1.9 < large / small <= 2.0
+
+
+class Factorised(Mixer, Mechanism):
+    """Solves a system that torch's counter knows nothing of, and says what it costs."""
+
+    flop_rules: ClassVar[Mapping[Any, Callable[..., int]]] = {
+        torch.ops.aten.linalg_inv_ex: lambda shape, *_, **__: 1000 * shape[-1]
+    }
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.linalg.inv(torch.eye(5, device=x.device)).sum()
+
+    def neutral(self) -> torch.nn.Module:
+        return torch.nn.Identity()
+
+
+class Unsaid(Factorised):
+    flop_rules: ClassVar[Mapping[Any, Callable[..., int]]] = {}
+
+
+def test_what_the_counter_does_not_know_mechanisms_say(composed: Compose) -> None:
+    track, network = built(composed, "variant=no_mixer")
+    inputs = track.train.inputs[:4]
+    plain = flops_per_example(network, track, inputs)
+    network.blocks[0].mixer = Unsaid()
+    assert flops_per_example(network, track, inputs) == plain
+    network.blocks[1].mixer = Factorised()  # its rule holds of the operation wherever it is
+    assert flops_per_example(network, track, inputs) == plain + 2 * 5000 / 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,11 +20,16 @@ from models.network import Network
 from tests.conftest import SMALL
 from tracks.sequence import Sequence
 from tracks.track import Metric, Split, Track
-from training import probes
+from training import fit, run
 from training.build import build
+from training.check import check
 from training.config import validated
 from training.errors import UserError
 from training.fit import evaluate, mean
+from training.observe import gathered, observe, signature
+from training.probes import probed, probes
+from training.probes.trained import Trained
+from training.run import means, train_one
 
 Compose = Callable[..., DictConfig]
 
@@ -31,6 +37,12 @@ Compose = Callable[..., DictConfig]
 def built(composed: Compose, variant: str = "baseline") -> tuple[Track, Network]:
     track, network, _, _ = build(validated(composed(*SMALL, f"variant={variant}")))
     return track, network
+
+
+def probe(name: str, network: Network, track: Track) -> Any:
+    """What one probe finds in a network, its scores taken now."""
+    scores = {split: evaluate(network, track, track.splits[split]) for split in ("test",)}
+    return probes()[name](Trained(network, network, track, scores, finished=True))
 
 
 class Peeking(Mixer):
@@ -49,31 +61,34 @@ class Peeking(Mixer):
 def test_a_network_claims_to_be_causal_where_all_its_mixers_do(composed: Compose) -> None:
     track, network = built(composed)
     network.blocks[1].mixer.causal = False
-    assert probes.causal(network, track) is None
+    assert probe("causal", network, track) is None
 
 
-@pytest.mark.parametrize("which", ["validation", "test"])
+@pytest.mark.parametrize("which", [None, "validation", "test", "test@16"])
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_a_score_that_is_not_finite_is_a_run_that_diverged(
-    composed: Compose, which: str, value: float
+    composed: Compose, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, which: str, value: float
 ) -> None:
-    track, network = built(composed)
-    scores = {
-        split: {"mse": torch.ones(4), "mae": torch.ones(4)} for split in ("validation", "test")
-    }
-    done = probes.measure(None, network, network, track, scores["validation"], scores["test"])
-    assert done["status"] == "finished"
-    scores[which]["mse"][2] = value
-    done = probes.measure(None, network, network, track, scores["validation"], scores["test"])
-    assert done["status"] == "diverged"
-    assert {done["probes"][name] for name in ("reach", "ablation", "causal")} == {None}
+    def spoiled(network: nn.Module, track: Track, split: Split) -> dict[str, Tensor]:
+        scores = {name: each.clone() for name, each in evaluate(network, track, split).items()}
+        if which and split is track.splits[which]:
+            scores["mse"][2] = value
+        return scores
+
+    for module in (fit, run):  # validation is scored as it trains, the tests after it
+        monkeypatch.setattr(module, "evaluate", spoiled)
+    done = train_one(composed(*SMALL, "track.test_contexts=[16]"), tmp_path)
+    assert done["status"] == ("diverged" if which else "finished")
+    for name in ("reach", "ablation", "causal"):
+        assert (done["probes"][name] is None) is bool(which)
+    assert (done["signature"]["observed"] == {}) is bool(which)
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, True), (0.01, False), (1.0, False)])
 def test_a_look_at_the_future_is_seen(composed: Compose, share: float, expected: bool) -> None:
     track, network = built(composed)
     network.blocks[1].mixer = Peeking(share)
-    assert probes.causal(network, track) is expected
+    assert probe("causal", network, track) is expected
 
 
 @pytest.mark.parametrize("token", [0, 8, 16, 24, 30])
@@ -86,7 +101,7 @@ def test_one_token_that_looks_at_the_next_is_seen(composed: Compose, token: int)
 
     track, network = built(composed)
     network.blocks[1].mixer = One(1.0)
-    assert probes.causal(network, track) is False
+    assert probe("causal", network, track) is False
 
 
 def test_a_look_at_the_very_last_token_is_seen(composed: Compose) -> None:
@@ -96,20 +111,22 @@ def test_a_look_at_the_very_last_token_is_seen(composed: Compose) -> None:
 
     track, network = built(composed)
     network.blocks[0].mixer = LastToFirst(1.0)
-    assert probes.causal(network, track) is False
+    assert probe("causal", network, track) is False
 
 
 def test_reach_is_the_share_of_the_gradient(composed: Compose) -> None:
     track, network = built(composed)
-    probed = Split(track.validation.inputs[:32], track.validation.targets[:32])
-    track.loss(network(probed.inputs), probed.targets).mean().backward()
+    few = Split(track.validation.inputs[:32], track.validation.targets[:32])
+    track.loss(track.readout(network(few.inputs)), few.targets).mean().backward()
     square = sum(p.grad.square().sum() for p in network.parameters())
     expected = {
         f"blocks.{i}.mixer.bias.table": (b.mixer.bias.table.grad.norm() / square.sqrt()).item()
         for i, b in enumerate(network.blocks)
     }
     network.zero_grad()
-    assert probes.reach(network, track) == pytest.approx(expected, rel=1e-4)
+    found = probe("reach", network, track)
+    assert found["by_parameter"] == pytest.approx(expected, rel=1e-4)
+    assert found["all"] == pytest.approx(math.hypot(*expected.values()), rel=1e-4)
     assert min(expected.values()) > 1e-4
 
 
@@ -117,12 +134,13 @@ def test_a_mechanism_that_the_loss_does_not_reach_has_reach_zero(composed: Compo
     """The earlier bench's fault: a bias that is the same for all keys cancels in the softmax."""
     track, network = built(composed)
     for block in network.blocks:
-        block.mixer.lag.zero_()  # every key at lag 0: a constant per head
-    reached = probes.reach(network, track)
-    assert len(reached) == 2
-    assert max(reached.values()) < 1e-6
-    without = probes.ablation(network, track, evaluate(network, track, track.test))
-    assert without["mse"] == pytest.approx(0, abs=1e-6)
+        bias = block.mixer.bias
+        nn.init.normal_(bias.table)
+        bias.curve = lambda lags, b=bias: LagTable.curve(b, 0 * lags)  # a constant per head
+    reached = probe("reach", network, track)
+    assert len(reached["by_parameter"]) == 2
+    assert max(reached["by_parameter"].values()) < 1e-6
+    assert probe("ablation", network, track) == pytest.approx(0, abs=1e-6)
 
 
 def test_ablation_is_the_score_without_the_bias(composed: Compose) -> None:
@@ -131,40 +149,35 @@ def test_ablation_is_the_score_without_the_bias(composed: Compose) -> None:
         for block in network.blocks:
             block.mixer.bias.table.normal_(std=3.0)
     test = evaluate(network, track, track.test)
-    seen = probes.ablation(network, track, test)
+    seen = probe("ablation", network, track)
     for block in network.blocks:
         nn.init.zeros_(block.mixer.bias.table)
-    for name, scores in evaluate(network, track, track.test).items():
-        assert seen[name] == pytest.approx(mean(scores) - mean(test[name]))
-        assert abs(seen[name]) > 1e-3
-    assert set(seen) == {"mse", "mae"}
+    without = evaluate(network, track, track.test)
+    assert seen == pytest.approx(mean(without["mse"]) - mean(test["mse"]))
+    assert abs(seen) > 1e-3
 
 
 def test_without_a_mechanism_there_is_nothing_to_probe(composed: Compose) -> None:
     track, network = built(composed, "dense_attention")
-    assert probes.reach(network, track) == {}
-    assert probes.ablation(network, track, evaluate(network, track, track.test)) == {}
-    assert probes.causal(network, track) is None
+    for name in ("reach", "ablation", "causal"):
+        assert probe(name, network, track) is None
 
 
 def test_a_frozen_mechanism_has_no_reach_but_an_ablation(composed: Compose) -> None:
     track, network = built(composed, "frozen_mixture")
-    assert probes.reach(network, track) == {}
-    assert set(probes.ablation(network, track, evaluate(network, track, track.test))) == {
-        "mse",
-        "mae",
-    }
+    assert probe("reach", network, track) is None
+    assert abs(probe("ablation", network, track)) > 1e-6
 
 
 def test_overlap_counts_planted_examples(composed: Compose) -> None:
-    track, _ = built(composed)
-    assert probes.split_overlap(track) == 0
+    track, network = built(composed)
+    assert probe("split_overlap", network, track) == 0
     inputs, targets = track.test.inputs.clone(), track.test.targets.clone()
     for i, split in [(0, track.train), (3, track.validation)]:
         inputs[i], targets[i] = split.inputs[5], split.targets[5]
     inputs[7] = track.train.inputs[5]  # same context, another horizon: not the same example
-    track.test = Split(inputs, targets)
-    assert probes.split_overlap(track) == 2
+    track.splits["test"] = Split(inputs, targets)
+    assert probe("split_overlap", network, track) == 2
 
 
 class Modes(Peeking):
@@ -182,7 +195,7 @@ def test_both_networks_are_observed_in_evaluation_mode(composed: Compose, traini
         for block in each.blocks:
             block.mixer = Modes(0.0)
         each.train(training)
-    seen = probes.gathered(probes.observe(network, start, track))
+    seen = gathered(observe(network, start, track))
     assert seen == {"training": 0.0, "start": 0.0}
     assert {m.training for n in (network, start) for m in n.modules()} == {training}
 
@@ -192,7 +205,7 @@ def test_metrics_over_blocks(composed: Compose) -> None:
     with torch.no_grad():
         network.blocks[1].mixer.bias.log_rates += 0.5  # else the blocks are alike
         network.blocks[1].mixer.bias.logits[:, 0] += 1.0
-    seen = probes.gathered(probes.observe(network, network, track))
+    seen = gathered(observe(network, network, track))
     blocks = [b.mixer.bias.shape_signature(b.mixer.bias, torch.arange(32)) for b in network.blocks]
     for metric, gather in [
         ("bias_max_slope", max),
@@ -209,15 +222,17 @@ def test_how_blocks_are_gathered_is_said_not_read_from_the_name() -> None:
         {"max_in_name": Observed(v), "plain": Observed(v, over="max"), "min_x": Observed(v, "min")}
         for v in (1.0, 5.0)
     ]
-    assert probes.gathered(blocks) == {"max_in_name": 3.0, "plain": 5.0, "min_x": 1.0}
-    assert probes.gathered([]) == {}
+    assert gathered(blocks) == {"max_in_name": 3.0, "plain": 5.0, "min_x": 1.0}
+    assert gathered([]) == {}
 
 
 def block(**values: float) -> list[dict[str, Observed]]:
     return [{name: Observed(value) for name, value in values.items()}]
 
 
-def test_confirmed_only_where_every_criterion_holds_and_none_did_before(composed: Compose) -> None:
+def test_a_record_keeps_what_was_predicted_and_what_was_seen_before_and_after(
+    composed: Compose,
+) -> None:
     config = validated(composed(*SMALL, "variant=idea"))
     _, network, _, _ = build(config)
     predicted = config.variant.signature
@@ -229,22 +244,17 @@ def test_confirmed_only_where_every_criterion_holds_and_none_did_before(composed
     }
     bad = {**dict.fromkeys(good, 0.0), "effective_components": 8.0}
 
-    def said(observed: dict[str, float], before: dict[str, float]) -> dict:
-        found = probes.signature(predicted, network, block(**observed), block(**before))
-        assert found is not None
-        assert found["observed_at_start"] == before
-        assert found["blocks"] == [observed]
-        return found
-
-    assert said(good, bad)["confirmed"] is True
-    for metric in good:
-        assert said(good | {metric: bad[metric]}, bad)["confirmed"] is False
-        assert said(good, bad | {metric: good[metric]})["confirmed"] is False
-    diverged = probes.signature(predicted, network, [], block(**bad))
+    found = signature(predicted, network, block(**good), block(**bad))
+    assert found is not None
+    assert (found["observed"], found["observed_at_start"]) == (good, bad)
+    assert found["blocks"] == [good]
+    assert found["prediction"] == predicted.prediction
+    assert [c["metric"] for c in found["criteria"]] == list(good)
+    diverged = signature(predicted, network, [], block(**bad))
     assert diverged is not None
     assert (diverged["observed"], diverged["blocks"]) == ({}, [])
-    assert diverged["confirmed"] is False
-    assert probes.signature(None, network, block(**good), block(**bad)) is None
+    assert diverged["observed_at_start"] == bad
+    assert signature(None, network, block(**good), block(**bad)) is None
 
 
 @pytest.mark.parametrize(
@@ -265,10 +275,10 @@ def test_what_the_settings_make_certain_is_no_prediction(
         )
     )
     if not refused:
-        build(config)
+        check(config)
         return
     with pytest.raises(UserError, match="lies between 1 and 3 with these settings"):
-        build(config)
+        check(config)
 
 
 class LooksAheadWhileItTrains(Peeking):
@@ -303,7 +313,7 @@ def test_a_look_at_the_future_in_one_mode_alone_is_seen(
     network.blocks[1].mixer = mixer(1.0)
     network.eval()
     state = torch.random.get_rng_state()
-    assert probes.causal(network, track) is expected
+    assert probe("causal", network, track) is expected
     assert not any(module.training for module in network.modules())
     assert torch.random.get_rng_state().equal(state)
 
@@ -314,8 +324,8 @@ class Rising(Sequence):
     metric = "accuracy"
     metrics: ClassVar = {"accuracy": Metric("max", bounds=(0.0, 1.0), can_tie=True)}
 
-    def scores(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        return {"accuracy": ((outputs[:, -1] > 0) == (targets > 0)).float().mean(-1)}
+    def scores(self, predictions: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return {"accuracy": ((predictions > 0) == (targets > 0)).float().mean(-1)}
 
 
 def test_beside_a_metric_that_can_tie_stands_the_loss(composed: Compose) -> None:
@@ -326,11 +336,13 @@ def test_beside_a_metric_that_can_tie_stands_the_loss(composed: Compose) -> None
             each.mixer.bias.table.normal_(std=0.01)  # too little to turn a sign
     validation = evaluate(network, track, track.validation)
     test = evaluate(network, track, track.test)
-    measured = probes.measure(None, network, network, track, validation, test)
-    assert measured["secondary"] == {
+    primary, secondary = means(track, {"validation": validation, "test": test})
+    assert secondary == {
         "loss": {
-            "validation": pytest.approx(validation["loss"].mean().item()),
-            "test": pytest.approx(test["loss"].mean().item()),
+            "scores": {
+                "validation": pytest.approx(validation["loss"].mean().item()),
+                "test": pytest.approx(test["loss"].mean().item()),
+            },
             "direction": "min",
             "bounds": (None, None),
             "can_tie": False,
@@ -338,27 +350,26 @@ def test_beside_a_metric_that_can_tie_stands_the_loss(composed: Compose) -> None
     }
     errors = (network(track.test.inputs)[:, -1] - track.test.targets).square().mean(-1)
     torch.testing.assert_close(test["loss"], errors.detach())
-    assert measured["scores"]["test"] == pytest.approx(test["accuracy"].mean().item())
+    assert primary["test"] == pytest.approx(test["accuracy"].mean().item())
     with pytest.raises(KeyError, match="undescribed"):
         track.describe("undescribed")
-    assert measured["probes"]["ablation"] == 0  # the accuracy ties
-    assert 0 < abs(measured["probes"]["loss_ablation"]) < 1e-2
+    assert probe("ablation", network, track) == 0  # the accuracy ties
+    assert 0 < abs(probe("loss_ablation", network, track)) < 1e-2
 
 
 def test_a_metric_that_cannot_tie_needs_no_loss_beside_it(composed: Compose) -> None:
     track, network = built(composed)
     scores = evaluate(network, track, track.test)
-    measured = probes.measure(None, network, network, track, scores, scores)
-    assert set(measured["secondary"]) == {"mae"}
-    assert measured["probes"]["loss_ablation"] is None
-    assert measured["probes"]["ablation"] is not None
+    assert set(means(track, {"validation": scores, "test": scores})[1]) == {"mae"}
+    assert probe("loss_ablation", network, track) is None
+    assert probe("ablation", network, track) is not None
 
 
 class Keeping(LagTable):
     """Keeps what it gave last, gradients and all."""
 
-    def forward(self, lags: Tensor) -> Tensor:
-        self.last = super().forward(lags)
+    def curve(self, lags: Tensor) -> Tensor:
+        self.last = super().curve(lags)
         return self.last
 
 
@@ -369,8 +380,8 @@ class Around(LagTable):
         super().__init__(heads, context)
         self.layers = nn.ModuleList([LagTable(heads, context)])
 
-    def forward(self, lags: Tensor) -> Tensor:
-        return super().forward(lags) + self.layers[0](lags)
+    def curve(self, lags: Tensor) -> Tensor:
+        return super().curve(lags) + self.layers[0].curve(lags)
 
 
 @pytest.mark.parametrize("bias", [Keeping, Around])
@@ -381,13 +392,13 @@ def test_mechanisms_of_any_build_are_measured(composed: Compose, bias: type[LagT
         nn.init.normal_(each.mixer.bias.table)
     network.eval()
     scores = evaluate(network, track, track.test)
-    measured = probes.measure(None, network, network, track, scores, scores)
-    assert measured["probes"]["causal"] is True
-    assert measured["probes"]["ablation"] != 0
+    measured = probed(Trained(network, network, track, {"test": scores}, finished=True))
+    assert measured["causal"] is True
+    assert measured["ablation"] != 0
     assert evaluate(network, track, track.test)["mse"].equal(scores["mse"])  # all is put back
 
 
 def test_a_gradient_beyond_all_numbers_is_not_measured(composed: Compose) -> None:
     track, network = built(composed)
     network.head.weight.register_hook(lambda gradient: gradient * math.inf)
-    assert probes.reach(network, track) == {}
+    assert probe("reach", network, track) is None
