@@ -68,7 +68,8 @@ def analyze(arguments: Sequence[str]) -> int:
     named = [] if asked.paths else [str(path) for path in paths]
     command = printable(shlex.join(["python", "analyze.py", *arguments, *named]))
     path = report.write(
-        report.build(judged, matched.absent, command), asked.out or common(paths) / "report"
+        report.build(judged, matched.absent, "\n".join([*found.commands, command])),
+        asked.out or common(paths) / "report",
     )
     terminal.show(shown, matched.absent, hidden=len(judged) - len(shown))
     print(printable(f"report: {path}"))

@@ -20,10 +20,11 @@ from analysis.rules import Rules
 from analysis.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
 from analysis.text import hyper_text, number, seed_list, some
 from analysis.verdict import Case, Conclusion, conclude
+from records.identity import Settings
 from records.reading import MALFORMED, Part, what_is_wrong
 from records.record import Alpha, Positive
 
-Hyper = dict[str, float]
+Hyper = Settings
 Scores = list[float | None]
 
 
@@ -362,9 +363,7 @@ def _selection(bench: Bench) -> Iterator[Audit]:
             )
             continue
         for key, value in best.items():
-            grid = sorted({entry.cfg[key] for entry in sweep if key in entry.cfg})
-            if len(grid) > 1 and value in (grid[0], grid[-1]):
-                yield grid_edge_of(name, key, value, grid)
+            yield from grid_edge_of(name, key, value, (entry.cfg for entry in sweep))
         if len(sweep) == 1:
             continue
         if all(entry.validation_mean is None for entry in sweep):

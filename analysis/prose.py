@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.compare import Comparison, Side
+from analysis.compare import Comparison, Effect, Side
 from analysis.statistics import EXACT_UP_TO, POWER
-from analysis.text import counted, hyper_text, intervals, number, seed_list
+from analysis.text import counted, hyper_text, intervals, number, seed_list, setting
 from analysis.verdict import Judged
+from records.identity import Value
+from records.probes import ABLATION, CAUSAL, REACH, SPLIT_OVERLAP
 
 
 def arm_sentence(judged: Judged, side: Side, mean: float | None, std: float | None) -> str:
@@ -52,6 +54,18 @@ def shown_intervals(comparison: Comparison) -> str:
         alpha=comparison.rules.alpha,
         comparisons=comparison.family_size,
         pairs=len(comparison.seeds),
+    )
+
+
+def further_interval(comparison: Comparison, effect: Effect) -> str:
+    """The interval of the effect on a further test split, of no family."""
+    return intervals(
+        signflip=effect.ci_signflip,
+        family=None,
+        t=effect.ci,
+        alpha=comparison.rules.alpha,
+        comparisons=1,
+        pairs=len(effect.d),
     )
 
 
@@ -116,12 +130,12 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
     comparison, idea = judged.comparison, judged.comparison.idea.name
     records = [run.record for side in comparison.sides for run in side.selected.values()]
     ideas = [run.record for run in comparison.idea.selected.values()]
-    values: dict[str, set[float]] = {}
+    values: dict[str, set[Value]] = {}
     for side in comparison.sides:
         for hyper in side.arm.grid:
             for key, value in hyper:
                 values.setdefault(key, set()).add(value)
-    fixed = [f"{key} = {min(found):g}" for key, found in values.items() if len(found) == 1]
+    fixed = [f"{key} = {setting(*found)}" for key, found in values.items() if len(found) == 1]
     devices = sorted(
         {str(record.environment.get("device", "an unknown device")) for record in records}
     )
@@ -132,15 +146,18 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
             f"{idea} predicts no signature: how it works is untested.",
         ),
         (
-            all(r.probes.reach is None for r in ideas),
+            all(REACH.get(r.probes) is None for r in ideas),
             f"Whether the loss depends on parameters of {idea} alone was not measured.",
         ),
         (
-            all(r.probes.ablation is None for r in ideas),
+            all(ABLATION.get(r.probes) is None for r in ideas),
             f"What {idea} loses without its mechanism was not measured.",
         ),
-        (all(r.probes.causal is None for r in ideas), "Causality was not probed."),
-        (any(r.probes.split_overlap is None for r in records), "Split overlap was not counted."),
+        (all(CAUSAL.get(r.probes) is None for r in ideas), "Causality was not probed."),
+        (
+            any(SPLIT_OVERLAP.get(r.probes) is None for r in records),
+            "Split overlap was not counted.",
+        ),
         (any(r.cost.flops_per_example is None for r in records), "FLOPs were not counted."),
         (any(r.cost.saved_bytes is None for r in records), "Saved memory was not measured."),
         (any(r.cost.peak_bytes is None for r in records), "Peak memory was not measured."),

@@ -16,7 +16,7 @@ from analysis.compare import Side
 from analysis.earlier import Rejudged
 from analysis.errors import AnalysisError
 from analysis.planning import Option, Plan
-from analysis.prose import shown_intervals, signature_phrase
+from analysis.prose import further_interval, shown_intervals, signature_phrase
 from analysis.report import mean_of, secondary
 from analysis.select import Arm, Selection, select
 from analysis.statistics import POWER, mean_std
@@ -123,6 +123,11 @@ def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
         ("pairs", f"{len(comparison.seeds)}, seeds {seed_list(comparison.seeds)}"),
         ("wins/ties/losses", f"{count.wins}/{count.ties}/{count.losses}"),
         ("MDE", NONE if effect.mde is None else f"{number(effect.mde)}, {level}"),
+        *(
+            (split, f"{number(each.delta_mean)}, {further_interval(comparison, each)}; p "
+             f"{number(None if judged.is_void else each.p_value)}, not corrected; decides nothing")
+            for split, each in comparison.further_splits.items()
+        ),
         ("signature", signature_phrase(judged)),
         ("weakened by", weakened_by((each.severity, each.code) for each in judged.audits)),
     ]  # fmt: skip

@@ -157,8 +157,12 @@ def _outcome(record: Record) -> dict[str, object]:
     observed = record.signature.observed if record.signature else {}
     return {
         "status": record.status,
-        "scores": record.scores,
-        **{f"score {name}": (s.validation, s.test) for name, s in record.secondary.items()},
+        **{f"score {split}": score for split, score in record.scores.items()},
+        **{
+            f"score {name} {split}": score
+            for name, each in record.secondary.items()
+            for split, score in each.scores.items()
+        },
         **{f"observed {name}": value for name, value in observed.items()},
     }
 

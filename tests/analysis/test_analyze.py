@@ -45,7 +45,7 @@ def refused(capsys, *arguments):
 def test_one_sweep(tmp_path):
     records = grid()
     for run in records:
-        run["secondary"]["persistence_mse"] = {"validation": 0.8, "test": 0.8125}
+        run["secondary"]["persistence_mse"] = {"scores": {"validation": 0.8, "test": 0.8125}}
     for run in pick(records, "idea", lr=0.006):
         run["scores"]["validation"] = 0.0
     sweep = write_sweep(tmp_path / "sweep", records)
