@@ -10,6 +10,7 @@ from analysis.text import counted, hyper_text, intervals, number, seed_list, set
 from analysis.verdict import Judged
 from records.identity import Value
 from records.probes import ABLATION, CAUSAL, REACH, SPLIT_OVERLAP
+from records.settings import differing, flat, is_below
 
 
 def arm_sentence(judged: Judged, side: Side, mean: float | None, std: float | None) -> str:
@@ -92,10 +93,65 @@ def signature_phrase(judged: Judged) -> str:
     return f"confirmed in {judged.signature_confirmed} of {len(models)} models"
 
 
+def model(judged: Judged) -> str:
+    """The sizes of the network around the mixers: `dim 64, heads 4`; by hash if not recorded."""
+    records = [run.record for side in judged.comparison.sides for run in side.selected.values()]
+    return "; ".join(
+        sorted(
+            {
+                r.hashes.config.model[:12] if r.config is None else _keys(r.config.get("model"))
+                for r in records
+            }
+        )
+    )
+
+
+def track_choice(judged: Judged) -> str:
+    """What the track's YAML says of it, in a sentence."""
+    track = judged.comparison.track
+    for run in judged.comparison.idea.selected.values():
+        about = (run.record.config or {}).get("about")
+        if isinstance(about, dict) and isinstance(about.get("track"), str):
+            return about["track"]
+    return f"{track}: the track that these runs were trained on"
+
+
+def _keys(node: object) -> str:
+    """`dim 64, heads 4`: a part of a configuration."""
+    return ", ".join(f"{key} {value}" for key, value in flat(node).items())
+
+
+def _shared(comparison: Comparison) -> str:
+    """In which keys the arms are one, and in which they differ; empty if not recorded."""
+    one, other = (
+        next((run.record.config for run in side.paired), None) for side in comparison.sides
+    )
+    if one is None or other is None:
+        return ""
+    groups = ("track", "model", "optimizer", "training")
+    unlike = {
+        key: f"{key} ({second} against {first})"
+        for key, (first, second) in differing(one, other).items()
+        if any(is_below(key, group) for group in (*groups, "variant"))
+        and not is_below(key, "variant.signature")
+    }
+    alike = [g for g in groups if not any(is_below(key, g) for key in unlike)]
+    return (
+        f"The arms share {', '.join(alike) or 'nothing'}, and differ in "
+        f"{', '.join(unlike.values()) or 'nothing'}. "
+    )
+
+
 def parameterization(side: Side) -> str:
     """Which configuration of the variant the runs had."""
-    hashes = sorted({run.record.hashes.config.variant[:12] for run in side.selected.values()})
+    configs = [run.record.config for run in side.selected.values()]
     sizes = sorted({run.record.cost.mixer_parameters for run in side.selected.values()})
+    if configs and (config := configs[0]) is not None:
+        variant = {k: v for k, v in flat(config.get("variant")).items() if k[:9] != "signature"}
+        return (
+            f"{side.name}: {_keys(variant)}; {', '.join(map(str, sizes))} parameters in its mixers"
+        )
+    hashes = sorted({run.record.hashes.config.variant[:12] for run in side.selected.values()})
     return (
         f"{side.name} (configuration {', '.join(hashes)}), "
         f"{', '.join(map(str, sizes))} parameters in its mixers"
@@ -113,6 +169,7 @@ def protocol_notes(judged: Judged) -> str:
     exact = len(comparison.seeds) <= EXACT_UP_TO
     family = {"all": "all comparisons", "track": "those of this track"}[comparison.rules.family]
     return (
+        f"{_shared(comparison)}"
         "Each arm's hyper has the fewest diverged runs, then the best mean validation "
         f"{comparison.metric.name} ({chosen}); no test score chose anything. Paired by seed: "
         f"{seed_list(comparison.seeds)}. p: {'exact' if exact else 'Monte Carlo'} two-sided "

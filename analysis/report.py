@@ -70,11 +70,6 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
     baseline, idea = _arm(comparison.baseline), _arm(comparison.idea)
     signature = _signature(judged)
     effect = _comparison(judged)
-    models = {
-        run.record.hashes.config.model[:12]
-        for side in comparison.sides
-        for run in side.selected.values()
-    }
     return {
         "worked": judged.system_verdict == "worked",
         "confidence": judged.confidence,
@@ -93,8 +88,8 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
         "bench_report": {
             "bench_version": BENCH_VERSION,
             "track": comparison.track,
-            "track_choice": f"{comparison.track}: the track that these runs were trained on",
-            "model": ", ".join(sorted(models)),  # the hash of its configuration
+            "track_choice": prose.track_choice(judged),
+            "model": prose.model(judged),
             "parameterization": prose.parameterization(comparison.idea),
             "metric_direction": comparison.metric.better,
             "n_seeds": len(comparison.seeds),

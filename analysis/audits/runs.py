@@ -9,6 +9,7 @@ from analysis.compare import Comparison
 from analysis.recorded import RecordedRun
 from analysis.text import hyper_text, run_text, seed_list, some
 from records.record import Record
+from records.settings import differing
 
 
 def no_shared_seed(comparison: Comparison) -> Iterator[Audit]:
@@ -168,4 +169,9 @@ def _outcome(record: Record) -> dict[str, object]:
 
 
 def _twin(kept: RecordedRun, other: RecordedRun) -> str:
-    return f"{run_text(kept.record)} in {kept.folder} and {other.folder}"
+    told = f"{run_text(kept.record)} in {kept.folder} and {other.folder}"
+    if kept.record.config is None or other.record.config is None:
+        return told
+    keys = differing(kept.record.config, other.record.config)
+    unlike = some(f"{key}: {one} against {another}" for key, (one, another) in keys.items())
+    return f"{told} ({unlike})" if keys else told

@@ -1214,3 +1214,28 @@ def test_a_key_may_be_tuned_over_names(tmp_path):
     assert severity == "void"
     assert "baseline lacks lr=0.003 gamma=1 optimizer=0.5; " in message
     assert "optimizer=adamw" in message
+
+
+def test_what_confounds_is_named_with_both_values(tmp_path, records):
+    for run in pick(records, "idea", lr=None):
+        run["hashes"]["config"]["model"] = "model-small"
+        run["config"]["model"]["dim"] = 32
+        run["config"]["variant"]["positions"] = "none"  # what the arms are compared in
+    [judged] = analysed(write_sweep(tmp_path / "key", records))
+    severity, message = only(judged, "confounded")
+    assert severity == "void"
+    assert "differ in model.dim (64, 32): " in message
+    for run in records:
+        run["hyper"]["model.dim"] = 64  # tuned, whatever it resolved to
+    [judged] = analysed(write_sweep(tmp_path / "tuned", records))
+    assert "model.dim (" not in raised(judged, "confounded")[0][1]
+
+
+def test_a_duplicate_that_was_set_up_otherwise_names_the_key(tmp_path, records):
+    twin = copy.deepcopy(pick(records, "idea", seed=2)[0])
+    twin["config"]["optimizer"]["weight_decay"] = 0.1
+    twin["scores"]["test"] += 0.1
+    [judged] = analysed(write_sweep(tmp_path, [*records, twin]))
+    [(severity, message)] = raised(judged, "duplicate_run")
+    assert severity == "void"
+    assert "(optimizer.weight_decay: 0.01 against 0.1)" in message

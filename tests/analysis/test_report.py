@@ -444,7 +444,8 @@ def test_numbers_by_other_means(tmp_path):
     assert "(-1.23 % of the baseline's mean)" in report["verdict"]  # −0.007 of 0.57
     assert bench["track_choice"] == "sequence: the track that these runs were trained on"
     assert bench["parameterization"] == (
-        "idea (configuration variant-idea), 33280 parameters in its mixers"
+        "idea: mixer._target_ models.attention.Attention, mixer.bias.kind idea, frozen False; "
+        "33280 parameters in its mixers"
     )
 
 
@@ -768,3 +769,26 @@ def test_how_to_run_begins_with_the_sweeps_commands(tmp_path):
     assert how == [
         "python train.py -m a", "again", "python train.py -m b", f"python analyze.py {tmp_path}",
     ]  # fmt: skip
+
+
+def test_a_report_says_in_words_what_was_compared(tmp_path):
+    records = grid()
+    for run in records:
+        run["config"]["about"] = {"track": "Two sinusoids and noise."}
+    bench = report_of(write_sweep(tmp_path / "words", records))["bench_report"]
+    assert bench["model"] == "dim 64, heads 4, layers 2"
+    assert bench["track_choice"] == "Two sinusoids and noise."
+    assert "mixer.bias.kind idea" in bench["parameterization"]
+    assert bench["protocol_notes"].startswith(
+        "The arms share track, model, optimizer, training, and differ in "
+        "variant.mixer.bias.kind (idea against baseline). Each arm's hyper"
+    )
+    for run in records:
+        run["config"] = None
+    bench = report_of(write_sweep(tmp_path / "hashes", records))["bench_report"]
+    assert bench["model"] == "model-tiny"
+    assert bench["track_choice"].startswith("sequence: ")
+    assert bench["protocol_notes"].startswith("Each arm's hyper")
+    assert bench["parameterization"] == (
+        "idea (configuration variant-idea), 33280 parameters in its mixers"
+    )
