@@ -18,8 +18,8 @@ from pathlib import Path
 
 from analysis.arguments import parse
 from analysis.errors import AnalysisError
-from analysis.gather import gather, newest_sweep
-from analysis.text import printable
+from analysis.read.gather import gather, newest_sweep
+from analysis.tell.text import printable
 
 SWEEPS = Path("multirun")  # where `train.py -m` leaves them
 
@@ -35,11 +35,12 @@ def analyze(arguments: Sequence[str]) -> int:
         print(printable(f"the newest sweep: {paths[0]}"))
     found = gather(paths)
 
-    from analysis import planning, report, terminal  # these take a while to import
-    from analysis.compare import compare, match
-    from analysis.rules import agreed, judged_by
-    from analysis.select import group
-    from analysis.verdict import judge
+    from analysis.judge import planning
+    from analysis.judge.compare import compare, match
+    from analysis.judge.select import group
+    from analysis.judge.verdict import judge
+    from analysis.read.rules import agreed, judged_by
+    from analysis.tell import report, terminal
 
     found.runs = judged_by(found.runs, asked.metric)
     rules = agreed(
@@ -79,7 +80,8 @@ def analyze(arguments: Sequence[str]) -> int:
 
 def rejudge(asked: argparse.Namespace) -> int:
     """Judge a report again, from the per-seed scores in it; the exit status."""
-    from analysis import earlier, terminal
+    from analysis.judge import earlier
+    from analysis.tell import terminal
 
     rejudged = earlier.rejudge(earlier.read(asked.paths[0]), asked.alpha, asked.margin_pct)
     try:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from analysis.audits.audit import Audit
-from analysis.compare import Effect, compare, match
-from analysis.gather import gather
-from analysis.rules import agreed, judged_by
-from analysis.select import group
-from analysis.statistics import Counts
-from analysis.verdict import Conclusion, Judged, judge
+from analysis.judge.audits.audit import Audit
+from analysis.judge.compare import Effect, compare, match
+from analysis.judge.select import group
+from analysis.judge.statistics import Counts
+from analysis.judge.verdict import Conclusion, Judged, judge
+from analysis.read.gather import gather
+from analysis.read.rules import agreed, judged_by
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from analysis.audits import AUDITS, CONCLUSION_AUDITS
-from analysis.audits.evidence import few_seeds_of
+from analysis.judge.audits import AUDITS, CONCLUSION_AUDITS
+from analysis.judge.audits.evidence import few_seeds_of
 from tests.analysis.builder import (
     analysed,
     as_older,

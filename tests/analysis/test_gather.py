@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.gather import gather, newest_sweep
+from analysis.read.gather import gather, newest_sweep
 from records.record import Record
 from tests.analysis.builder import grid, record, write_run, write_sweep
 

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.recorded import RecordedRun, read_examples
+from analysis.read.recorded import RecordedRun, read_examples
 from records.reading import Unreadable
 from records.record import Metric, Record
 from tests.analysis.builder import as_older, can_tie, record, write_examples, write_run

@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator, ValidationError
 from scipy import stats
 
 import analyze
-from analysis.audits.audit import Audit
-from analysis.report import build, mean_of, write
-from analysis.verdict import PracticalVerdict, SystemVerdict
+from analysis.judge.audits.audit import Audit
+from analysis.judge.verdict import PracticalVerdict, SystemVerdict
+from analysis.tell.report import build, mean_of, write
 from records.record import Cost
 from records.signature import OPERATORS
 from tests.analysis.builder import (
@@ -30,7 +30,7 @@ from tests.analysis.builder import (
 )
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "analysis" / "report.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "analysis" / "tell" / "report.schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
 DATA = Path(__file__).parent / "data"
 EARLIER = {

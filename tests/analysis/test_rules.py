@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import analyze
-from analysis.gather import gather
-from analysis.rules import judged_by
+from analysis.read.gather import gather
+from analysis.read.rules import judged_by
 from records.record import Metric
 from tests.analysis.builder import (
     analysed,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from analysis.audits.audit import Audit, pairs, several
-from analysis.compare import Comparison
-from analysis.recorded import RecordedRun
-from analysis.text import NONE, run_text, seed_list, some
+from analysis.judge.audits.audit import Audit, pairs, several
+from analysis.judge.compare import Comparison
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import NONE, run_text, seed_list, some
 from records.record import Record
 from records.settings import differing, is_below
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis.errors import AnalysisError
-from analysis.recorded import RecordedRun
+from analysis.read.recorded import RecordedRun
 from records.files import PLAN, RECORD, SUPERSEDED
 from records.reading import Unreadable
 from records.record import Plan, PlannedRun, Record, read_plan, read_record

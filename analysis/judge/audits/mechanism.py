@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from analysis.audits.audit import Audit, probed
-from analysis.compare import Comparison
-from analysis.recorded import LOSS, RecordedRun
-from analysis.statistics import INERT_ULPS, ulps_apart
-from analysis.text import number, run_text, seed_list, some
+from analysis.judge.audits.audit import Audit, probed
+from analysis.judge.compare import Comparison
+from analysis.judge.statistics import INERT_ULPS, ulps_apart
+from analysis.read.recorded import LOSS, RecordedRun
+from analysis.tell.text import number, run_text, seed_list, some
 from records.probes import ABLATION, CAUSAL, LOSS_ABLATION, REACH
 
 LEAST_REACH = 1e-6  # a bias that softmax cancels gives 1e-8, a live table 1e-2

@@ -11,16 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.audits.audit import Audit
-from analysis.compare import Side
-from analysis.earlier import Rejudged
 from analysis.errors import AnalysisError
-from analysis.planning import Option, Plan
-from analysis.prose import further_interval, shown_intervals, signature_phrase
-from analysis.report import mean_of, secondary
-from analysis.select import Arm, Selection, select
-from analysis.statistics import POWER, mean_std
-from analysis.text import (
+from analysis.judge.audits.audit import Audit
+from analysis.judge.compare import Side
+from analysis.judge.earlier import Rejudged
+from analysis.judge.planning import Option, Plan
+from analysis.judge.select import Arm, Selection, select
+from analysis.judge.statistics import POWER, mean_std
+from analysis.judge.verdict import Judged
+from analysis.tell.prose import further_interval, shown_intervals, signature_phrase
+from analysis.tell.report import mean_of, secondary
+from analysis.tell.text import (
     NONE,
     duration,
     hyper_text,
@@ -30,7 +31,6 @@ from analysis.text import (
     some,
     weakened_by,
 )
-from analysis.verdict import Judged
 
 MOST = 20  # comparisons that are shown in full: nobody reads more, and they take a while
 SEVERITY_STYLE = {"void": "bold red", "warning": "yellow", "note": "cyan"}

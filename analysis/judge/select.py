@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from analysis.recorded import RecordedRun
-from analysis.statistics import Direction
+from analysis.judge.statistics import Direction
+from analysis.read.recorded import RecordedRun
 from records.identity import Hyper, Identity, Settings, in_order
 
 

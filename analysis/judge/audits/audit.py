@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis.compare import Comparison, Side
-from analysis.recorded import RecordedRun
-from analysis.text import seed_list, some
+from analysis.judge.compare import Comparison, Side
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import seed_list, some
 from records.probes import NotMeasured, Probe, T
 from records.record import Record
 

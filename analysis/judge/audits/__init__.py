@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from analysis.audits import budget, evidence, likeness, mechanism, runs
-from analysis.audits.audit import Ahead, Audit, Check, ConclusionCheck
-from analysis.compare import Comparison
-from analysis.text import printable
+from analysis.judge.audits import budget, evidence, likeness, mechanism, runs
+from analysis.judge.audits.audit import Ahead, Audit, Check, ConclusionCheck
+from analysis.judge.compare import Comparison
+from analysis.tell.text import printable
 
 AUDITS: tuple[Check, ...] = (
     runs.no_shared_seed,

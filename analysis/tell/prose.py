@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.compare import Comparison, Effect, Side
-from analysis.statistics import EXACT_UP_TO, POWER
-from analysis.text import counted, hyper_text, intervals, number, seed_list, setting
-from analysis.verdict import Judged
+from analysis.judge.compare import Comparison, Effect, Side
+from analysis.judge.statistics import EXACT_UP_TO, POWER
+from analysis.judge.verdict import Judged
+from analysis.tell.text import counted, hyper_text, intervals, number, seed_list, setting
 from records.identity import Value
 from records.probes import ABLATION, CAUSAL, REACH, SPLIT_OVERLAP
 from records.settings import differing, flat, is_below

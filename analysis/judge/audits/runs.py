@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.audits.audit import Audit
-from analysis.compare import Comparison
-from analysis.recorded import RecordedRun
-from analysis.text import hyper_text, run_text, seed_list, some
+from analysis.judge.audits.audit import Audit
+from analysis.judge.compare import Comparison
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import hyper_text, run_text, seed_list, some
 from records.record import Record
 from records.settings import differing
 

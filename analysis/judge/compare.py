@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import statistics
 from analysis.errors import AnalysisError
-from analysis.gather import Gathered
-from analysis.recorded import RecordedRun, read_examples
-from analysis.rules import Rules
-from analysis.select import Arm, Selection, select
+from analysis.judge import statistics
+from analysis.judge.select import Arm, Selection, select
+from analysis.read.gather import Gathered
+from analysis.read.recorded import RecordedRun, read_examples
+from analysis.read.rules import Rules
 from records.identity import Identity, in_order
 from records.reading import Unreadable
 from records.record import Metric, PlannedRun

@@ -8,11 +8,11 @@ from itertools import groupby
 
 import numpy as np
 
-from analysis.audits.audit import Audit, Severity, probed
-from analysis.compare import Comparison
-from analysis.recorded import LOSS
-from analysis.statistics import EXACT_UP_TO, INERT_ULPS, fewest_pairs, least_p, ulps_apart
-from analysis.text import number, seed_list, some
+from analysis.judge.audits.audit import Audit, Severity, probed
+from analysis.judge.compare import Comparison
+from analysis.judge.statistics import EXACT_UP_TO, INERT_ULPS, fewest_pairs, least_p, ulps_apart
+from analysis.read.recorded import LOSS
+from analysis.tell.text import number, seed_list, some
 from records.probes import SPLIT_OVERLAP
 
 

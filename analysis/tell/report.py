@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from analysis import prose
-from analysis.compare import Effect, Side
 from analysis.errors import AnalysisError
-from analysis.recorded import RecordedRun
-from analysis.select import Candidate
-from analysis.statistics import mean_std
-from analysis.verdict import Judged
+from analysis.judge.compare import Effect, Side
+from analysis.judge.select import Candidate
+from analysis.judge.statistics import mean_std
+from analysis.judge.verdict import Judged
+from analysis.read.recorded import RecordedRun
+from analysis.tell import prose
 from records.record import Cost
 from records.signature import Signature
 

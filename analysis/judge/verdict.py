@@ -6,10 +6,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from analysis.audits import audit, audit_conclusion
-from analysis.audits.audit import Ahead, Audit
-from analysis.compare import Comparison, Effect
-from analysis.statistics import INERT_ULPS, Direction, holm
+from analysis.judge.audits import audit, audit_conclusion
+from analysis.judge.audits.audit import Ahead, Audit
+from analysis.judge.compare import Comparison, Effect
+from analysis.judge.statistics import INERT_ULPS, Direction, holm
 
 SystemVerdict = Literal["worked", "partial", "failed", "invalid"]
 PracticalVerdict = Literal["helps", "hurts", "no_effect", "unknown"]

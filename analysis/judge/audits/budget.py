@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from analysis.audits.audit import Ahead, Audit
-from analysis.compare import Comparison
-from analysis.recorded import RecordedRun
-from analysis.select import Arm
-from analysis.text import hyper_text, seed_list, some
+from analysis.judge.audits.audit import Ahead, Audit
+from analysis.judge.compare import Comparison
+from analysis.judge.select import Arm
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import hyper_text, seed_list, some
 from records.identity import Value, in_order
 from records.record import Cost
 

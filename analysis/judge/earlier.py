@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from analysis.audits.audit import Audit, Severity
-from analysis.audits.budget import grid_edge_of
-from analysis.compare import Effect, measure
 from analysis.errors import AnalysisError
-from analysis.rules import Rules
-from analysis.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
-from analysis.text import hyper_text, number, seed_list, some
-from analysis.verdict import Case, Conclusion, conclude
+from analysis.judge.audits.audit import Audit, Severity
+from analysis.judge.audits.budget import grid_edge_of
+from analysis.judge.compare import Effect, measure
+from analysis.judge.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
+from analysis.judge.verdict import Case, Conclusion, conclude
+from analysis.read.rules import Rules
+from analysis.tell.text import hyper_text, number, seed_list, some
 from records.identity import Settings
 from records.reading import MALFORMED, Part, what_is_wrong
 from records.record import Alpha, Positive
