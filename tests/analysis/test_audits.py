@@ -3,10 +3,14 @@
 import copy
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from analysis.judge import audits
 from analysis.judge.audits import AUDITS, CONCLUSION_AUDITS
 from analysis.judge.audits.evidence import few_seeds_of
 from tests.analysis.builder import (
@@ -55,6 +59,21 @@ def test_clean_sweep_raises_nothing(tmp_path):
     assert judged.comparison.seeds == tuple(range(4, 12))
     assert judged.verdict == "idea better (significant)"
     assert judged.confidence == 10
+
+
+def test_every_audit_of_the_folder_is_found():
+    """Also one that is put there: nothing else names it."""
+    folder = Path(audits.__file__).parent
+    new = folder / "zz_planted.py"
+    code = "from analysis.judge.audits import AUDITS; print(AUDITS[-1].__name__)"
+    new.write_text("def planted(comparison):\n    yield from ()\n\n\nCHECKS = (planted,)\n")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder.parents[2], capture_output=True, text=True
+        )
+    finally:
+        new.unlink()
+    assert done.stdout == "planted\n", done.stderr
 
 
 def test_every_audit_has_a_trap():

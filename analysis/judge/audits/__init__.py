@@ -1,56 +1,30 @@
 """What makes a comparison's verdict weaker or void.
 
-An audit is one function from a comparison to the `Audit`s that it raises; `AUDITS` lists them in
-the order in which they are shown. A new audit is a new function in that list, or, where it has to
-know which arm is ahead, in `CONCLUSION_AUDITS`; these void nothing.
+An audit is one function from a comparison to the `Audit`s that it raises. A module of this folder
+lists its own in `CHECKS`, and in `CONCLUSION_CHECKS` those that have to know which arm is ahead and
+void nothing. Every module here is found by being here, and shown in the order of their names.
 """
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib import import_module
 
-from analysis.judge.audits import budget, evidence, likeness, mechanism, runs
 from analysis.judge.audits.audit import Ahead, Audit, Check, ConclusionCheck
 from analysis.judge.compare import Comparison
 from analysis.tell.text import printable
 
-AUDITS: tuple[Check, ...] = (
-    runs.no_shared_seed,
-    runs.missing_run,
-    runs.unplanned_run,
-    runs.unpaired_seed,
-    runs.duplicate_run,
-    runs.unreadable_record,
-    runs.diverged_run,
-    likeness.metric_mismatch,
-    likeness.data_mismatch,
-    likeness.order_mismatch,
-    likeness.confounded,
-    evidence.split_overlap,
-    evidence.repeated_seed,
-    mechanism.future_leak,
-    mechanism.out_of_reach,
-    mechanism.idle_mechanism,
-    likeness.init_mismatch,
-    likeness.mixed_code,
-    likeness.mixed_environment,
-    budget.unequal_grid,
-    budget.unequal_budget,
-    budget.grid_edge,
-    evidence.saturated,
-    evidence.few_seeds,
-    mechanism.unconfirmed_signature,
-    mechanism.prediction_edited,
-    evidence.rules_changed,
-    budget.tuned_on_reported_seeds,
-    evidence.fixed_data,
+_MODULES = [
+    import_module(f"{__name__}.{name}")
+    for name in sorted(module.name for module in pkgutil.iter_modules(__path__))
+]
+AUDITS: tuple[Check, ...] = tuple(
+    check for module in _MODULES for check in getattr(module, "CHECKS", ())
 )
-
-CONCLUSION_AUDITS: tuple[ConclusionCheck, ...] = (
-    budget.parameter_parity,
-    budget.flop_parity,
-    budget.memory_parity,
+CONCLUSION_AUDITS: tuple[ConclusionCheck, ...] = tuple(
+    check for module in _MODULES for check in getattr(module, "CONCLUSION_CHECKS", ())
 )
 
 

@@ -183,3 +183,16 @@ def _parity(
     else:
         advice = f"Say so where the result is quoted: {by} is not why {name} is ahead."
         yield Audit(code, "note", f"{told}; {name} is ahead with less.", advice)
+
+
+CHECKS = (
+    unequal_grid,
+    unequal_budget,
+    grid_edge,
+    tuned_on_reported_seeds,
+)
+CONCLUSION_CHECKS = (
+    parameter_parity,
+    flop_parity,
+    memory_parity,
+)

@@ -178,3 +178,13 @@ def rules_changed(comparison: Comparison) -> Iterator[Audit]:
                 "Rules that are chosen with the results in sight can be chosen to win: declare "
                 "them under analysis: in the configuration, and train with that.",
             )
+
+
+CHECKS = (
+    split_overlap,
+    repeated_seed,
+    saturated,
+    few_seeds,
+    rules_changed,
+    fixed_data,
+)

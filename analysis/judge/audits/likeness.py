@@ -185,3 +185,14 @@ def mixed_environment(comparison: Comparison) -> Iterator[Audit]:
             f"The runs were made in different environments: {some(told)}.",
             "Run both arms on one machine with the same libraries.",
         )
+
+
+CHECKS = (
+    metric_mismatch,
+    data_mismatch,
+    order_mismatch,
+    confounded,
+    init_mismatch,
+    mixed_code,
+    mixed_environment,
+)

@@ -136,3 +136,12 @@ def _predicted(run: RecordedRun) -> object:
         return None
     criteria = tuple((each.metric, each.op, each.value) for each in signature.criteria)
     return signature.prediction, criteria
+
+
+CHECKS = (
+    future_leak,
+    out_of_reach,
+    idle_mechanism,
+    unconfirmed_signature,
+    prediction_edited,
+)

@@ -175,3 +175,14 @@ def _twin(kept: RecordedRun, other: RecordedRun) -> str:
     keys = differing(kept.record.config, other.record.config)
     unlike = some(f"{key}: {one} against {another}" for key, (one, another) in keys.items())
     return f"{told} ({unlike})" if keys else told
+
+
+CHECKS = (
+    no_shared_seed,
+    missing_run,
+    unplanned_run,
+    unpaired_seed,
+    duplicate_run,
+    unreadable_record,
+    diverged_run,
+)
