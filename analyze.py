@@ -18,7 +18,7 @@ from pathlib import Path
 
 from analysis.arguments import parse
 from analysis.errors import AnalysisError
-from analysis.read.gather import gather, newest_sweep
+from analysis.read.gather import newest_sweep
 from analysis.tell.text import printable
 
 SWEEPS = Path("multirun")  # where `train.py -m` leaves them
@@ -33,28 +33,25 @@ def analyze(arguments: Sequence[str]) -> int:
     if not paths:
         paths = [newest_sweep(SWEEPS)]
         print(printable(f"the newest sweep: {paths[0]}"))
-    found = gather(paths)
 
-    from analysis.judge import planning
-    from analysis.judge.compare import compare, match
-    from analysis.judge.select import group
-    from analysis.judge.verdict import judge
-    from analysis.read.rules import agreed, judged_by
+    from analysis.judge import planning  # these take a while to import
+    from analysis.judge.compare import match
+    from analysis.judge.sweep import judge_arms, read_sweeps
     from analysis.tell import report, terminal
 
-    found.runs = judged_by(found.runs, asked.metric)
-    rules = agreed(
-        found.runs,
-        asked.partial,
+    sweeps = read_sweeps(
+        paths,
+        metric=asked.metric,
+        partial=asked.partial,
         alpha=asked.alpha,
         margin_pct=asked.margin_pct,
         family=asked.family,
         tuning_seeds=asked.tuning_seeds,
     )
-    arms = group(found.runs)
+    found, arms = sweeps.found, sweeps.arms
     if asked.plan:
         terminal.show_plan(
-            planning.plan(arms, asked.baseline, rules, asked.effect_pct, asked.comparisons),
+            planning.plan(arms, asked.baseline, sweeps.rules, asked.effect_pct, asked.comparisons),
             found.unreadable,
         )
         return 0
@@ -63,7 +60,7 @@ def analyze(arguments: Sequence[str]) -> int:
     except AnalysisError:
         terminal.show_arms(arms)
         raise
-    judged = judge(compare(matched, found, rules))
+    judged = judge_arms(sweeps, matched)
     shown = terminal.only(judged, asked.only)
 
     named = [] if asked.paths else [str(path) for path in paths]
@@ -74,7 +71,7 @@ def analyze(arguments: Sequence[str]) -> int:
     )
     terminal.show(shown, matched.absent, hidden=len(judged) - len(shown))
     print(printable(f"report: {path}"))
-    incomplete = bool(matched.absent_ideas) and not rules.partial
+    incomplete = bool(matched.absent_ideas) and not asked.partial
     return int(asked.strict and (incomplete or any(each.is_void for each in judged)))
 
 

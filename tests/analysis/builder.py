@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 
 from analysis.judge.audits.audit import Audit
-from analysis.judge.compare import Effect, compare, match
-from analysis.judge.select import group
+from analysis.judge.compare import Effect
 from analysis.judge.statistics import Counts
-from analysis.judge.verdict import Conclusion, Judged, judge
-from analysis.read.gather import gather
-from analysis.read.rules import agreed, judged_by
+from analysis.judge.sweep import judge_sweep
+from analysis.judge.verdict import Conclusion, Judged
 
 Json = dict[str, Any]
 
@@ -246,10 +244,7 @@ def analysed(
     *paths: Path, baseline: str | None = None, metric: str | None = None, **asked: Any
 ) -> list[Judged]:
     """What `analyze.py` concludes about sweeps, without its report; `asked` as of `agreed`."""
-    found = gather(paths)
-    found.runs = judged_by(found.runs, metric)
-    matched = match(group(found.runs), found.planned, baseline)
-    return judge(compare(matched, found, agreed(found.runs, **asked)))
+    return judge_sweep(paths, baseline=baseline, metric=metric, **asked)
 
 
 EVERYTHING = Effect(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import analyze
+from analysis.judge import sweep as judging
 from tests.analysis.builder import grid, pick, record, write_sweep
 
 ROOT = Path(__file__).parents[2]
@@ -207,7 +208,7 @@ def test_interrupt_is_quiet(tmp_path, monkeypatch, capsys):
     def interrupt(paths):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(analyze, "gather", interrupt)
+    monkeypatch.setattr(judging, "gather", interrupt)
     assert analyze.main([str(tmp_path)]) == 130
     assert capsys.readouterr() == ("", "")
 

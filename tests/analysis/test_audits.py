@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,18 +62,16 @@ def test_clean_sweep_raises_nothing(tmp_path):
     assert judged.confidence == 10
 
 
-def test_every_audit_of_the_folder_is_found():
+def test_every_audit_of_the_folder_is_found(tmp_path):
     """Also one that is put there: nothing else names it."""
-    folder = Path(audits.__file__).parent
-    new = folder / "zz_planted.py"
-    code = "from analysis.judge.audits import AUDITS; print(AUDITS[-1].__name__)"
+    root = Path(audits.__file__).parents[3]
+    for package in ("analysis", "records"):
+        shutil.copytree(root / package, tmp_path / package)
+    new = tmp_path / "analysis" / "judge" / "audits" / "zz_planted.py"
     new.write_text("def planted(comparison):\n    yield from ()\n\n\nCHECKS = (planted,)\n")
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=folder.parents[2], capture_output=True, text=True
-        )
-    finally:
-        new.unlink()
+    code = "from analysis.judge.audits import AUDITS; print(AUDITS[-1].__name__)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "planted\n", done.stderr
 
 
