@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from analysis.judge.compare import Comparison, Effect, Side
 from analysis.judge.statistics import EXACT_UP_TO, POWER
-from analysis.judge.verdict import Judged
+from analysis.judge.verdict import Judged, Verdict
 from analysis.tell.text import counted, hyper_text, intervals, number, seed_list, setting
 from records.identity import Value
 from records.probes import ABLATION, CAUSAL, REACH, SPLIT_OVERLAP
@@ -239,36 +239,36 @@ def _meaning(judged: Judged) -> str:
     """What the verdict says and what it does not."""
     comparison, effect = judged.comparison, judged.comparison.effect
     margin = f"±{number(effect.margin)} ({comparison.rules.margin_pct:g} % of the baseline's mean)"
-    if judged.verdict == "invalid":
+    if judged.verdict is Verdict.INVALID:
         return f"Nothing can be concluded: {judged.why}"
-    if judged.verdict == "incomplete":
+    if judged.verdict is Verdict.INCOMPLETE:
         return (
             f"The effect is shown but not judged, and to stop at a look at it would be a choice: "
             f"{judged.why}"
         )
-    if judged.verdict == "inert":
+    if judged.verdict is Verdict.INERT:
         return (
             f"The arms differ by at most {number(effect.inert_ulps)} float32 ulps on every test "
             "loss that was compared: they are numerically one, and the mechanism never acted."
         )
-    if judged.verdict.endswith("negligible"):
+    if judged.verdict.is_negligible:
         return f"The difference is real and lies within {margin}."
-    if judged.verdict.startswith("idea"):
+    if judged.verdict.ahead is not None:
         return (
             "A difference this large would rarely arise if the arms were alike "
             f"(level {comparison.rules.alpha:g})."
         )
-    if judged.verdict == "equivalent" and judged.is_tied:
+    if judged.verdict is Verdict.EQUIVALENT and judged.is_tied:
         return (
             f"Both arms score the same on every seed, to the last digit: {comparison.metric.name} "
             "could not tell them apart."
         )
-    if judged.verdict == "equivalent":
+    if judged.verdict is Verdict.EQUIVALENT:
         return (
             f"The difference lies within {margin}, p = {number(judged.p_equivalence_holm)} "
             "by two one-sided tests."
         )
-    if judged.verdict == "underpowered":
+    if judged.verdict is Verdict.UNDERPOWERED:
         advice = "".join(f" {each.advice}" for each in judged.audits if each.code == "few_seeds")
         return (
             f"The smallest p that these data could show is {number(effect.p_min)}, for "

@@ -14,7 +14,7 @@ from scipy import stats
 
 import analyze
 from analysis.judge.audits.audit import Audit
-from analysis.judge.verdict import PracticalVerdict, SystemVerdict
+from analysis.judge.verdict import PracticalVerdict, SystemVerdict, Verdict
 from analysis.tell.report import build, mean_of, write
 from records.record import Cost
 from records.signature import OPERATORS
@@ -282,7 +282,7 @@ def test_the_schema_knows_the_words_of_the_code():
             [[], *void], [-0.1, 0.1], [0.0, 1e6], [0.01, 0.5], [0.01, 0.5], [0.01, 0.5])
     }  # fmt: skip
     enum = defs["effect"]["properties"]["verdict"]["enum"]
-    assert set(enum) == possible
+    assert set(enum) == possible == set(Verdict)
     assert len(enum) == len(possible)
 
 
