@@ -72,7 +72,7 @@ ALSO = {
     "training/step.py": (),
     "training/errors.py": (),
     "records/record.py": ("tests/analysis/test_gather.py", "tests/analysis/test_audits.py"),
-    "records": (),
+    "records": ("tests/records/test_record.py", "tests/records/test_earlier.py"),
     "training/build.py": (REFERENCE, "tests/training/test_fit.py", "tests/training/test_config.py"),
     "training/record.py": (REFERENCE, "tests/training/test_config.py"),
     "training": (REFERENCE, "tests/training/test_fit.py"),
