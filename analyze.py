@@ -18,8 +18,8 @@ from pathlib import Path
 
 from analysis.arguments import parse
 from analysis.errors import AnalysisError
-from analysis.gather import gather, newest_sweep
-from analysis.text import printable
+from analysis.read.gather import newest_sweep
+from analysis.tell.text import printable
 
 SWEEPS = Path("multirun")  # where `train.py -m` leaves them
 
@@ -33,27 +33,25 @@ def analyze(arguments: Sequence[str]) -> int:
     if not paths:
         paths = [newest_sweep(SWEEPS)]
         print(printable(f"the newest sweep: {paths[0]}"))
-    found = gather(paths)
 
-    from analysis import planning, report, terminal  # these take a while to import
-    from analysis.compare import compare, match
-    from analysis.rules import agreed, judged_by
-    from analysis.select import group
-    from analysis.verdict import judge
+    from analysis.judge import planning  # these take a while to import
+    from analysis.judge.compare import match
+    from analysis.judge.sweep import judge_arms, read_sweeps
+    from analysis.tell import report, terminal
 
-    found.runs = judged_by(found.runs, asked.metric)
-    rules = agreed(
-        found.runs,
-        asked.partial,
+    sweeps = read_sweeps(
+        paths,
+        metric=asked.metric,
+        partial=asked.partial,
         alpha=asked.alpha,
         margin_pct=asked.margin_pct,
         family=asked.family,
         tuning_seeds=asked.tuning_seeds,
     )
-    arms = group(found.runs)
+    found, arms = sweeps.found, sweeps.arms
     if asked.plan:
         terminal.show_plan(
-            planning.plan(arms, asked.baseline, rules, asked.effect_pct, asked.comparisons),
+            planning.plan(arms, asked.baseline, sweeps.rules, asked.effect_pct, asked.comparisons),
             found.unreadable,
         )
         return 0
@@ -62,23 +60,25 @@ def analyze(arguments: Sequence[str]) -> int:
     except AnalysisError:
         terminal.show_arms(arms)
         raise
-    judged = judge(compare(matched, found, rules))
+    judged = judge_arms(sweeps, matched)
     shown = terminal.only(judged, asked.only)
 
     named = [] if asked.paths else [str(path) for path in paths]
     command = printable(shlex.join(["python", "analyze.py", *arguments, *named]))
     path = report.write(
-        report.build(judged, matched.absent, command), asked.out or common(paths) / "report"
+        report.build(judged, matched.absent, "\n".join([*found.commands, command])),
+        asked.out or common(paths) / "report",
     )
     terminal.show(shown, matched.absent, hidden=len(judged) - len(shown))
     print(printable(f"report: {path}"))
-    incomplete = bool(matched.absent_ideas) and not rules.partial
+    incomplete = bool(matched.absent_ideas) and not asked.partial
     return int(asked.strict and (incomplete or any(each.is_void for each in judged)))
 
 
 def rejudge(asked: argparse.Namespace) -> int:
     """Judge a report again, from the per-seed scores in it; the exit status."""
-    from analysis import earlier, terminal
+    from analysis.judge import earlier
+    from analysis.tell import terminal
 
     rejudged = earlier.rejudge(earlier.read(asked.paths[0]), asked.alpha, asked.margin_pct)
     try:

@@ -31,8 +31,8 @@ from rich.live import Live
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from analysis import statistics
-from analysis.statistics import Array, Interval, Tuned
+from analysis.judge import statistics
+from analysis.judge.statistics import Array, Interval, Tuned
 from training.seeding import numpy_stream
 
 ALPHA = 0.05

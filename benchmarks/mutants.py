@@ -3,7 +3,7 @@
     make mutants                     a sample of 400
     make mutants N=100 SEED=1        another
     make mutants FULL=1 WORKERS=2    all of them
-    make mutants FILES=analysis/select.py,analysis/verdict.py
+    make mutants FILES=analysis/judge/select.py,analysis/judge/verdict.py
 
 Every mutant (see benchmarks/mutate.py) lives in a temporary copy of the repository and is tried by
 the fast tests that stand beside its file, in a process forked from this one, which has imported
@@ -40,19 +40,23 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("records", "analysis", "training", "models", "tracks", "sweeping")
 PURE = {"sweeping/arguments.py", "sweeping/declared.py"}  # the rest of it starts processes
 WORDING = {  # what they print is read by people
-    f"analysis/{name}.py" for name in ("arguments", "prose", "report", "terminal", "text")
+    "analysis/arguments.py",
+    *(f"analysis/tell/{name}.py" for name in ("prose", "report", "terminal", "text")),
 }
 REFERENCE = "tests/training/test_reference.py"
 VARIANTS = "tests/models/test_variants.py"
 # A file's tests are those of its own name, then these: of the file, or else of its folder.
 ALSO = {
-    "analysis/statistics.py": ("tests/analysis/test_properties.py",),
-    "analysis/verdict.py": ("tests/analysis/test_properties.py", "tests/analysis/test_audits.py"),
-    "analysis/planning.py": (),
-    "analysis/earlier.py": (),
-    "analysis/gather.py": (),
-    "analysis/recorded.py": ("tests/analysis/test_audits.py",),
-    "analysis/compare.py": (
+    "analysis/judge/statistics.py": ("tests/analysis/test_properties.py",),
+    "analysis/judge/verdict.py": (
+        "tests/analysis/test_properties.py",
+        "tests/analysis/test_audits.py",
+    ),
+    "analysis/judge/planning.py": (),
+    "analysis/judge/earlier.py": (),
+    "analysis/read/gather.py": (),
+    "analysis/read/recorded.py": ("tests/analysis/test_audits.py",),
+    "analysis/judge/compare.py": (
         "tests/analysis/test_properties.py",
         "tests/analysis/test_verdict.py",
         "tests/analysis/test_audits.py",
@@ -69,7 +73,7 @@ ALSO = {
     "training/step.py": (),
     "training/errors.py": (),
     "records/record.py": ("tests/analysis/test_gather.py", "tests/analysis/test_audits.py"),
-    "records": (),
+    "records": ("tests/records/test_record.py", "tests/records/test_earlier.py"),
     "training/build.py": (REFERENCE, "tests/training/test_fit.py", "tests/training/test_config.py"),
     "training/record.py": (REFERENCE, "tests/training/test_config.py"),
     "training": (REFERENCE, "tests/training/test_fit.py"),

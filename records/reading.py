@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +35,22 @@ def decoded(kind: type[Read], text: bytes) -> Read:
     """Validated JSON; raises `Unreadable` where it is none, or a field is wrong."""
     try:
         return msgspec.json.decode(text, type=kind)
+    except MALFORMED as error:
+        raise Unreadable(what_is_wrong(error)) from error
+
+
+def parsed(text: bytes) -> Any:
+    """JSON as plain values; raises `Unreadable` where it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except MALFORMED as error:
+        raise Unreadable(what_is_wrong(error)) from error
+
+
+def converted(kind: type[Read], value: Any) -> Read:
+    """Plain values, validated; raises `Unreadable` where a field is wrong."""
+    try:
+        return msgspec.convert(value, kind)
     except MALFORMED as error:
         raise Unreadable(what_is_wrong(error)) from error
 

@@ -8,18 +8,26 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from records.reading import Part, content, decoded
+from records import earlier
+from records.identity import Identity, Settings, identity
+from records.probes import Probe, T
+from records.reading import Part, Read, content, converted, decoded, parsed
 from records.signature import Signature
 
-Hyper = tuple[tuple[str, float], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
-Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
+SCHEMA = 3  # of result.json and plan.json
 
 NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Alpha = Annotated[float, Meta(ge=1e-9, le=0.5)]
 Positive = Annotated[float, Meta(gt=0)]
 Bounds = tuple[float | None, float | None]  # the least and the greatest that a score can be
-SchemaVersion = Annotated[int, Meta(ge=2, le=2)]
+Scores = dict[str, float | None]  # split → score; null where it is not finite
+
+
+class Versioned(Part):
+    """What every version has."""
+
+    schema: Annotated[int, Meta(ge=earlier.SCHEMA, le=SCHEMA)]
 
 
 class PlannedRun(Part, dict=True):
@@ -28,19 +36,19 @@ class PlannedRun(Part, dict=True):
     track: str
     variant: str
     seed: int
-    hyper: dict[str, float]
+    hyper: Settings
 
     @cached_property
     def identity(self) -> Identity:
         """What makes two runs one: track, variant, seed and hyper."""
-        return self.track, self.variant, self.seed, tuple(sorted(self.hyper.items()))
+        return identity(self.track, self.variant, self.seed, self.hyper)
 
 
 class Plan(Part):
     """What a sweep set out to run (`plan.json`)."""
 
-    schema_version: SchemaVersion = msgspec.field(name="schema")
     runs: list[PlannedRun]
+    commands: list[str] = msgspec.field(default_factory=list)  # that the sweep was started with
 
 
 class Metric(Part):
@@ -66,24 +74,18 @@ class Metric(Part):
         return {"min": "lower is better", "max": "higher is better"}[self.direction]
 
 
-class Scores(Part):
-    """A metric on two splits; null where it is not finite."""
-
-    validation: float | None
-    test: float | None
-
-
-class Secondary(Scores):
+class Secondary(Part):
     """Scores by another metric, or of a trivial reference, which has no direction."""
 
+    scores: Scores
     direction: Literal["min", "max"] | None = None
     bounds: Bounds | None = None
     can_tie: bool | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether neither score is null."""
-        return None not in (self.validation, self.test)
+        """Whether it has a score on validation and on test."""
+        return None not in (self.scores.get("validation"), self.scores.get("test"))
 
 
 class Declared(Part):
@@ -114,17 +116,6 @@ class Cost(Part):
     train_seconds: NotNegative | None
 
 
-class Probes(Part):
-    """Measurements on the trained model."""
-
-    reach: NotNegative | None  # share of the gradient norm in the mechanism's own parameters
-    ablation: float | None  # test score without the mechanism, minus the test score
-    causal: bool | None  # null: nobody claims it
-    split_overlap: Count | None  # test examples that also stand in train or validation
-    reach_by_parameter: dict[str, NotNegative] | None = None  # as reach, of each alone
-    loss_ablation: float | None = None  # as ablation, of the loss, where the metric can tie
-
-
 class ConfigHashes(Part):
     """Over what each configuration group resolves to."""
 
@@ -148,7 +139,6 @@ class Hashes(Part):
 class Record(PlannedRun):
     """What one finished run says of itself (`result.json`)."""
 
-    schema_version: SchemaVersion = msgspec.field(name="schema")
     status: Literal["finished", "diverged"]
     baseline: str | None  # the arm that the sweep names as baseline
     metric: Metric
@@ -156,17 +146,28 @@ class Record(PlannedRun):
     secondary: dict[str, Secondary]  # shown, never decides unless asked for
     budget: Budget
     cost: Cost
-    probes: Probes
+    probes: dict[str, Any]  # by name; what is not there was not measured (see `probe`)
     signature: Signature | None  # null: the variant predicts nothing
     hashes: Hashes
     environment: dict[str, str | int | float | bool | None]
-    overrides: list[str]
+    config: dict[str, Any] | None = None  # resolved; null: not recorded
     analysis: Declared | None = None  # null: nothing was declared
     starts: dict[str, Any] | None = None  # what the variant's YAML says of start values, by key
 
     def __post_init__(self) -> None:
-        if self.status == "finished" and None in (self.scores.validation, self.scores.test):
-            raise ValueError("status is finished but a score is null")
+        for split in ("validation", "test"):
+            if split not in self.scores:
+                raise ValueError(f"scores has no {split}")
+            if self.status == "finished" and self.scores[split] is None:
+                raise ValueError("status is finished but a score is null")
+
+    def probe(self, probe: Probe[T]) -> T:
+        """What a probe found.
+
+        Raises:
+            NotMeasured: the record lacks it, or what stands there is nothing that it could find.
+        """
+        return probe.read(self.probes)
 
 
 def read_record(path: str) -> Record:
@@ -175,9 +176,16 @@ def read_record(path: str) -> Record:
     Raises:
         Unreadable: it is truncated, not JSON, of another schema, or a field is wrong.
     """
-    return decoded(Record, content(path))
+    return _read(Record, path)
 
 
 def read_plan(path: str) -> Plan:
     """Read and validate a `plan.json`; raises `Unreadable` as `read_record` does."""
-    return decoded(Plan, content(path))
+    return _read(Plan, path)
+
+
+def _read(kind: type[Read], path: str) -> Read:
+    text = content(path)
+    if decoded(Versioned, text).schema == SCHEMA:
+        return decoded(kind, text)
+    return converted(kind, earlier.upgraded(parsed(text)))

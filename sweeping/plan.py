@@ -216,8 +216,8 @@ def _changed(record: Record, today: Record) -> str | None:
 
 def _foreseen(runs: list[Record], config: Config) -> list[str]:
     """What no result is needed for to know that it will weaken the verdict."""
-    from analysis.foreseen import foreseen
-    from analysis.rules import Rules
+    from analysis.judge.foreseen import foreseen
+    from analysis.read.rules import Rules
     from records.record import PlannedRun
 
     said = config.analysis

@@ -16,13 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from analysis.audits.audit import Audit
-from analysis.compare import Effect, compare, match
-from analysis.gather import gather
-from analysis.rules import agreed, judged_by
-from analysis.select import group
-from analysis.statistics import Counts
-from analysis.verdict import Conclusion, Judged, judge
+from analysis.judge.audits.audit import Audit
+from analysis.judge.compare import Effect
+from analysis.judge.statistics import Counts
+from analysis.judge.sweep import judge_sweep
+from analysis.judge.verdict import Conclusion, Judged
 
 Json = dict[str, Any]
 
@@ -46,7 +44,7 @@ def record(
     score = 0.3 + 0.02 * (seed % 5) + EFFECT.get(variant, -0.05) + 0.004 * noise
     score += 0.0 if lr == BEST_LR else 0.03 + lr / 100
     return {
-        "schema": 2,
+        "schema": 3,
         "status": "finished",
         "track": track,
         "variant": variant,
@@ -61,13 +59,12 @@ def record(
         },
         "secondary": {
             "mae": {
-                "validation": 0.31,
-                "test": 0.33,
+                "scores": {"validation": 0.31, "test": 0.33},
                 "direction": "min",
                 "bounds": [0, None],
                 "can_tie": False,
             },
-            "persistence_mse": {"validation": 0.8, "test": 0.9},
+            "persistence_mse": {"scores": {"validation": 0.8, "test": 0.9}},
         },
         "budget": {"epochs": 10, "steps": 250, "examples": 8000},
         "cost": {
@@ -79,8 +76,7 @@ def record(
             "train_seconds": 3.4,
         },
         "probes": {
-            "reach": 0.031,
-            "reach_by_parameter": {"blocks.0.mixer.bias.log_rates": 0.031},
+            "reach": {"all": 0.031, "by_parameter": {"blocks.0.mixer.bias.log_rates": 0.031}},
             "ablation": 0.0121,
             "loss_ablation": None,
             "causal": True,
@@ -98,7 +94,6 @@ def record(
                 {"rate_distance_from_start": 0.25, "bias_max_first_difference": -0.05},
                 {"rate_distance_from_start": 0.17, "bias_max_first_difference": -0.0446},
             ],
-            "confirmed": True,
             "by_construction": {"bias_max_first_difference": "a mixture only decays"},
         },
         "hashes": {
@@ -127,7 +122,21 @@ def record(
             "compiled": False,
             "precision": "float32",
         },
-        "overrides": [f"variant={variant}", f"seed={seed}", f"lr={lr}"],
+        "config": {
+            "track": {"_target_": "tracks.sequence.Sequence", "context": 32, "noise": 0.2},
+            "variant": {
+                "mixer": {"_target_": "models.attention.Attention", "bias": {"kind": variant}},
+                "frozen": False,
+            },
+            "model": {"dim": 64, "heads": 4, "layers": 2},
+            "optimizer": {"algorithm": {"_target_": "torch.optim.AdamW"}, "weight_decay": 0.01},
+            "training": {"epochs": 10, "batch_size": 32},
+            "seed": seed,
+            "lr": lr,
+            "gamma": 1.0,
+            "compile": False,
+            "precision": "float32",
+        },
     }
 
 
@@ -170,7 +179,7 @@ def can_tie(run: Json, accuracy: float = 1.0, loss: float | None = None) -> None
     run["metric"] = {"name": "accuracy", "direction": "max", "bounds": [0, 1], "can_tie": True}
     run["scores"] = {"validation": accuracy, "test": accuracy}
     smooth = {"direction": "min", "bounds": [0, None], "can_tie": False}
-    run["secondary"] = {"loss": scores | smooth}
+    run["secondary"] = {"loss": {"scores": scores, **smooth}}
     run["probes"]["loss_ablation"] = 0.0121
 
 
@@ -180,7 +189,7 @@ def as_older(run: Json) -> None:
     for scores in run["secondary"].values():
         scores.pop("bounds", None)
         scores.pop("can_tie", None)
-    del run["probes"]["reach_by_parameter"], run["probes"]["loss_ablation"]
+    del run["probes"]["reach"]["by_parameter"], run["probes"]["loss_ablation"], run["config"]
     if run["signature"] is not None:
         del run["signature"]["observed_at_start"], run["signature"]["blocks"]
 
@@ -217,13 +226,17 @@ def write_sweep(
         if examples and run["status"] == "finished":
             generator = np.random.default_rng([i, 1])
             losses = generator.uniform(0.5, 1.5, size=20)
-            smooth = run["secondary"]["loss"] if run["metric"].get("can_tie") else run["scores"]
-            losses *= smooth["test"] / losses.mean()
+            scores = (
+                run["secondary"]["loss"]["scores"]
+                if run["metric"].get("can_tie")
+                else run["scores"]
+            )
+            losses *= scores["test"] / losses.mean()
         write_run(folder / f"{i:04d}-{run['variant']}-{run['seed']}", run, losses)
     if planned:
         keys = ("track", "variant", "seed", "hyper")
         runs = [{key: run[key] for key in keys} for run in (records if plan is None else plan)]
-        (folder / "plan.json").write_text(json.dumps({"schema": 2, "runs": runs}))
+        (folder / "plan.json").write_text(json.dumps({"schema": 3, "runs": runs}))
     return folder
 
 
@@ -231,10 +244,7 @@ def analysed(
     *paths: Path, baseline: str | None = None, metric: str | None = None, **asked: Any
 ) -> list[Judged]:
     """What `analyze.py` concludes about sweeps, without its report; `asked` as of `agreed`."""
-    found = gather(paths)
-    found.runs = judged_by(found.runs, metric)
-    matched = match(group(found.runs), found.planned, baseline)
-    return judge(compare(matched, found, agreed(found.runs, **asked)))
+    return judge_sweep(paths, baseline=baseline, metric=metric, **asked)
 
 
 EVERYTHING = Effect(

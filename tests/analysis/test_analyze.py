@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import analyze
+from analysis.judge import sweep as judging
 from tests.analysis.builder import grid, pick, record, write_sweep
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +46,7 @@ def refused(capsys, *arguments):
 def test_one_sweep(tmp_path):
     records = grid()
     for run in records:
-        run["secondary"]["persistence_mse"] = {"validation": 0.8, "test": 0.8125}
+        run["secondary"]["persistence_mse"] = {"scores": {"validation": 0.8, "test": 0.8125}}
     for run in pick(records, "idea", lr=0.006):
         run["scores"]["validation"] = 0.0
     sweep = write_sweep(tmp_path / "sweep", records)
@@ -207,7 +208,7 @@ def test_interrupt_is_quiet(tmp_path, monkeypatch, capsys):
     def interrupt(paths):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(analyze, "gather", interrupt)
+    monkeypatch.setattr(judging, "gather", interrupt)
     assert analyze.main([str(tmp_path)]) == 130
     assert capsys.readouterr() == ("", "")
 

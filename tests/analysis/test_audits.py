@@ -3,12 +3,17 @@
 import copy
 import json
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from analysis.audits import AUDITS, CONCLUSION_AUDITS
-from analysis.audits.evidence import few_seeds_of
+from analysis.judge import audits
+from analysis.judge.audits import AUDITS, CONCLUSION_AUDITS
+from analysis.judge.audits.evidence import few_seeds_of
 from tests.analysis.builder import (
     analysed,
     as_older,
@@ -55,6 +60,19 @@ def test_clean_sweep_raises_nothing(tmp_path):
     assert judged.comparison.seeds == tuple(range(4, 12))
     assert judged.verdict == "idea better (significant)"
     assert judged.confidence == 10
+
+
+def test_every_audit_of_the_folder_is_found(tmp_path):
+    """Also one that is put there: nothing else names it."""
+    root = Path(audits.__file__).parents[3]
+    for package in ("analysis", "records"):
+        shutil.copytree(root / package, tmp_path / package)
+    new = tmp_path / "analysis" / "judge" / "audits" / "zz_planted.py"
+    new.write_text("def planted(comparison):\n    yield from ()\n\n\nCHECKS = (planted,)\n")
+    code = "from analysis.judge.audits import AUDITS; print(AUDITS[-1].__name__)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "planted\n", done.stderr
 
 
 def test_every_audit_has_a_trap():
@@ -148,7 +166,7 @@ def test_trap_duplicate_run(tmp_path, records):
     "where",
     [
         ("scores", "test"),
-        ("secondary", "mae", "validation"),
+        ("secondary", "mae", "scores", "validation"),
         ("signature", "observed", "rate_distance_from_start"),
     ],
 )
@@ -173,10 +191,10 @@ def test_a_run_that_came_out_otherwise_is_void(tmp_path, records, where):
         (lambda text: "", "JSON"),
         (lambda text: text.replace("{", '{"x": ' + 9999 * "[", 1), "nested too deeply"),
         (lambda text: text.replace('"threads": 1', '"threads": [1]'), "environment"),
-        (lambda text: text.replace('"schema": 2', '"schema": 3'), "schema"),
+        (lambda text: text.replace('"schema": 3', '"schema": 4'), "schema"),
         (lambda text: json.dumps(json.loads(text) | {"seed": "2"}), "seed"),
-        (lambda text: text.replace('"reach": 0.031', '"reach": NaN'), "JSON"),
-        (lambda text: text.replace('"gamma": 1.0', '"gamma": "1.0"'), "hyper"),
+        (lambda text: text.replace('"all": 0.031', '"all": NaN'), "JSON"),
+        (lambda text: text.replace('"gamma": 1.0', '"gamma": true'), "hyper"),
         (lambda text: text.replace('"parameters": 101832', '"parameters": true'), "parameters"),
         (lambda text: text.replace('"data":', '"date":'), "hashes.data"),
         (lambda text: re.sub(r'"test": [0-9.]+', '"test": null', text, count=1), "score is null"),
@@ -339,7 +357,7 @@ def test_grid_edge_of_any_swept_key(tmp_path):
 )
 @pytest.mark.parametrize("arm", ["baseline", "idea"])
 def test_trap_out_of_reach(tmp_path, records, arm, reach, void):
-    pick(records, arm, seed=7)[0]["probes"]["reach"] = reach
+    pick(records, arm, seed=7)[0]["probes"]["reach"] = reach and {"all": reach}
     [judged] = analysed(write_sweep(tmp_path, records))
     if not void:
         assert faults(judged) == []
@@ -357,9 +375,9 @@ def test_a_dead_parameter_of_a_live_mechanism_is_named(tmp_path, records, arm):
     for run in pick(records, arm):
         live, dead = "blocks.0.mixer.bias.log_rates", "blocks.1.mixer.bias.logits"
         least = 1e-7 if run["seed"] in (2, 5) else 1e-6
-        run["probes"]["reach_by_parameter"] = {live: 0.03, dead: 0.0, "half_dead": least}
+        run["probes"]["reach"]["by_parameter"] = {live: 0.03, dead: 0.0, "half_dead": least}
     for run in pick(records, arm, lr=0.006):  # not selected
-        run["probes"]["reach_by_parameter"] = {"another": 0.0}
+        run["probes"]["reach"]["by_parameter"] = {"another": 0.0}
     [judged] = analysed(write_sweep(tmp_path / "live", records))
     severity, message = only(judged, "out_of_reach")
     assert severity == "warning"
@@ -369,8 +387,8 @@ def test_a_dead_parameter_of_a_live_mechanism_is_named(tmp_path, records, arm):
         "half_dead in 2 of 8 models (seed 2, 5)."
     )
     for run in pick(records, arm):  # nothing of it lives: void, and said once
-        run["probes"]["reach"] = 0.0 if run["seed"] != 5 else 0.03
-        run["probes"]["reach_by_parameter"] = {"half_dead": 0.0}
+        run["probes"]["reach"] = {"all": 0.0 if run["seed"] != 5 else 0.03}
+        run["probes"]["reach"]["by_parameter"] = {"half_dead": 0.0}
     [judged] = analysed(write_sweep(tmp_path / "dead", records))
     (void, whole), (warning, part) = raised(judged, "out_of_reach")
     assert (void, warning) == ("void", "warning")
@@ -732,7 +750,10 @@ def test_of_an_older_record_an_accuracy_that_did_not_move_tells_nothing(tmp_path
         as_older(run)
         run["metric"]["name"] = "accuracy"
         run["probes"]["ablation"] = 0.0
-    assert faults(analysed(write_sweep(tmp_path, records, examples=False))[0]) == []
+    [judged] = analysed(write_sweep(tmp_path, records, examples=False))
+    assert set(faults(judged)) == {"idle_mechanism"}
+    assert {severity for severity, _ in raised(judged, "idle_mechanism")} == {"note"}
+    assert "Not measured: loss_ablation is not there" in raised(judged, "idle_mechanism")[0][1]
 
 
 @pytest.mark.parametrize(
@@ -949,7 +970,7 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_trap_rules_changed(tmp_path, records, rule):
     for run in records:
-        run["secondary"]["mae"] |= {k: score**0.5 for k, score in run["scores"].items()}
+        run["secondary"]["mae"]["scores"] = {k: x**0.5 for k, x in run["scores"].items()}
     sweep = write_sweep(tmp_path, records)
     value, told = RULES[rule]
     severity, message = only(analysed(sweep, **{rule: value})[0], "rules_changed")
@@ -1012,7 +1033,7 @@ def test_a_prediction_without_criteria_confirms_nothing(tmp_path, records):
 
 def test_two_scores_of_one_run_by_a_secondary_metric(tmp_path, records):
     twin = copy.deepcopy(pick(records, "idea", seed=2)[0])
-    twin["secondary"]["mae"]["test"] = 0.4
+    twin["secondary"]["mae"]["scores"]["test"] = 0.4
     [judged] = analysed(write_sweep(tmp_path, [*records, twin]))
     assert only(judged, "duplicate_run")[0] == "void"
 
@@ -1166,3 +1187,73 @@ def test_examples_that_are_not_those_of_the_score(tmp_path, records, losses):
     np.savez(path, test=losses if losses.max(initial=0) > 1e38 else losses.astype(np.float32))
     _, message = only(analysed(sweep)[0], "unreadable_record")
     assert str(path) in message
+
+
+@pytest.mark.parametrize(
+    ("probe", "code"),
+    [
+        ("causal", "future_leak"),
+        ("reach", "out_of_reach"),
+        ("ablation", "idle_mechanism"),
+        ("split_overlap", "split_overlap"),
+    ],
+)
+@pytest.mark.parametrize("how", ["absent", "malformed"])
+def test_what_was_not_measured_is_noted_by_the_audit_that_needs_it(
+    tmp_path, records, probe, code, how
+):
+    run = pick(records, "idea", seed=3)[0]
+    if how == "absent":
+        del run["probes"][probe]
+    else:
+        run["probes"][probe] = "much"
+    [judged] = analysed(write_sweep(tmp_path, records))
+    severity, message = only(judged, code)
+    assert severity == "note"
+    assert message.startswith(f"Not measured: {probe} is {'not there' if how == 'absent' else how}")
+    assert "(records of idea, seed 3)" in message
+    assert judged.verdict == "idea better (significant)"
+
+
+def test_a_key_may_be_tuned_over_names(tmp_path):
+    """They have no edge, and are sorted beside numbers."""
+    records = []
+    for name in ("adamw", "muon", 0.5):
+        for run in grid(lrs=[0.003]):
+            run["hyper"]["optimizer"] = name
+            run["scores"]["validation"] += 0.1 * (name != "muon")
+            records.append(run)
+    [judged] = analysed(write_sweep(tmp_path / "even", records, examples=False))
+    assert faults(judged) == []
+    assert judged.comparison.idea.selection.best.config["optimizer"] == "muon"
+    uneven = [r for r in records if r["variant"] == "idea" or r["hyper"]["optimizer"] == "muon"]
+    [judged] = analysed(write_sweep(tmp_path / "uneven", uneven, examples=False))
+    [(severity, message)] = raised(judged, "unequal_grid")
+    assert severity == "void"
+    assert "baseline lacks lr=0.003 gamma=1 optimizer=0.5; " in message
+    assert "optimizer=adamw" in message
+
+
+def test_what_confounds_is_named_with_both_values(tmp_path, records):
+    for run in pick(records, "idea", lr=None):
+        run["hashes"]["config"]["model"] = "model-small"
+        run["config"]["model"]["dim"] = 32
+        run["config"]["variant"]["positions"] = "none"  # what the arms are compared in
+    [judged] = analysed(write_sweep(tmp_path / "key", records))
+    severity, message = only(judged, "confounded")
+    assert severity == "void"
+    assert "differ in model.dim (64, 32): " in message
+    for run in records:
+        run["hyper"]["model.dim"] = 64  # tuned, whatever it resolved to
+    [judged] = analysed(write_sweep(tmp_path / "tuned", records))
+    assert "model.dim (" not in raised(judged, "confounded")[0][1]
+
+
+def test_a_duplicate_that_was_set_up_otherwise_names_the_key(tmp_path, records):
+    twin = copy.deepcopy(pick(records, "idea", seed=2)[0])
+    twin["config"]["optimizer"]["weight_decay"] = 0.1
+    twin["scores"]["test"] += 0.1
+    [judged] = analysed(write_sweep(tmp_path, [*records, twin]))
+    [(severity, message)] = raised(judged, "duplicate_run")
+    assert severity == "void"
+    assert "(optimizer.weight_decay: 0.01 against 0.1)" in message

@@ -11,8 +11,8 @@ import math
 import numpy as np
 import pytest
 
-from analysis import statistics
-from analysis.statistics import Tuned
+from analysis.judge import statistics
+from analysis.judge.statistics import Tuned
 from benchmarks import calibration
 
 ALPHA = calibration.ALPHA

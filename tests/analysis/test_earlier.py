@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import analyze
-from analysis import earlier
+from analysis.judge import earlier
 from tests.analysis.builder import diverge, grid, pick, write_sweep
 
 DATA = Path(__file__).parent / "data"

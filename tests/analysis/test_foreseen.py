@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from analysis.foreseen import foreseen
-from analysis.rules import Rules
+from analysis.judge.foreseen import foreseen
+from analysis.read.rules import Rules
 from records.record import PlannedRun
 
 LRS = (0.1, 0.2)

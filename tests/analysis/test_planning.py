@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import analyze
-from analysis import planning
-from analysis.gather import gather
-from analysis.rules import Rules
-from analysis.select import group
+from analysis.judge import planning
+from analysis.judge.select import group
+from analysis.read.gather import gather
+from analysis.read.rules import Rules
 from tests.analysis.builder import diverge, grid, pick, record, write_sweep
 from tests.analysis.test_statistics import t_power
 

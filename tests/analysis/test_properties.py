@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from analysis.compare import Effect, measure
-from analysis.rules import Rules
-from analysis.statistics import Tuned, selection_aware_p, ulps_apart
-from analysis.verdict import Case, Conclusion, conclude
+from analysis.judge.compare import Effect, measure
+from analysis.judge.statistics import Tuned, selection_aware_p, ulps_apart
+from analysis.judge.verdict import Case, Conclusion, conclude
+from analysis.read.rules import Rules
 
 RULES = Rules()
 # coarse, so that ties and zeros come up, and no two different means differ by rounding alone

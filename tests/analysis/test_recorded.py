@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.recorded import RecordedRun, read_examples
+from analysis.read.recorded import RecordedRun, read_examples
 from records.reading import Unreadable
 from records.record import Metric, Record
 from tests.analysis.builder import as_older, can_tie, record, write_examples, write_run
@@ -23,7 +23,7 @@ def test_a_run_has_the_scores_of_the_metric_that_decides():
     by = run_of(run, judged_by=Metric("mae", "min"))
     assert (by.validation, by.test) == (0.31, 0.33)
     assert np.isnan(run_of(run, judged_by=Metric("rmse", "min")).test)
-    run["secondary"]["mae"]["test"] = None
+    run["secondary"]["mae"]["scores"]["test"] = None
     assert np.isnan(run_of(run).score("mae", "test"))
     assert run_of(run).score("mae", "validation") == 0.31
 
@@ -49,7 +49,8 @@ def test_by_which_metric_runs_can_be_told_to_be_one():
     assert run_of(record("idea", 0), judged_by=hits).smooth is None  # never by another one's
     for change in ({"can_tie": True}, {"can_tie": None}, {"test": None}, {"validation": None}):
         can_tie(run)
-        run["secondary"]["loss"] |= change
+        loss = run["secondary"]["loss"]
+        (loss["scores"] if set(change) & set(loss["scores"]) else loss).update(change)
         assert run_of(run).smooth is None, change
     del run["secondary"]["loss"]
     assert run_of(run).smooth is None
@@ -60,7 +61,7 @@ LOSSES = np.array([0.25, 0.5, 0.75], dtype=np.float32)
 
 def test_examples_are_those_of_the_metric_asked_for(tmp_path):
     run = record("idea", 0, test=0.5)
-    run["secondary"]["mae"]["test"] = 1.0
+    run["secondary"]["mae"]["scores"]["test"] = 1.0
     found = run_of(run, write_run(tmp_path / "run", run))
     assert read_examples(found, "mse") is None  # none were kept
     write_examples(tmp_path / "run", **{"test/mse": LOSSES, "test/mae": 2 * LOSSES})
@@ -93,7 +94,7 @@ def test_examples_are_those_of_the_metric_asked_for(tmp_path):
 )
 def test_examples_are_checked_against_the_score(tmp_path, metric, losses, told):
     run = record("idea", 0, test=0.5)
-    run["secondary"]["mae"]["test"] = 0.5
+    run["secondary"]["mae"]["scores"]["test"] = 0.5
     found = run_of(run, write_run(tmp_path / "run", run))
     np.savez(tmp_path / "run" / "examples.npz", **{f"test/{metric}": losses})
     if told is None:

@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator, ValidationError
 from scipy import stats
 
 import analyze
-from analysis.audits.audit import Audit
-from analysis.report import build, mean_of, write
-from analysis.verdict import PracticalVerdict, SystemVerdict
+from analysis.judge.audits.audit import Audit
+from analysis.judge.verdict import PracticalVerdict, SystemVerdict, Verdict
+from analysis.tell.report import build, mean_of, write
 from records.record import Cost
 from records.signature import OPERATORS
 from tests.analysis.builder import (
@@ -30,7 +30,7 @@ from tests.analysis.builder import (
 )
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "analysis" / "report.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "analysis" / "tell" / "report.schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
 DATA = Path(__file__).parent / "data"
 EARLIER = {
@@ -282,7 +282,7 @@ def test_the_schema_knows_the_words_of_the_code():
             [[], *void], [-0.1, 0.1], [0.0, 1e6], [0.01, 0.5], [0.01, 0.5], [0.01, 0.5])
     }  # fmt: skip
     enum = defs["effect"]["properties"]["verdict"]["enum"]
-    assert set(enum) == possible
+    assert set(enum) == possible == set(Verdict)
     assert len(enum) == len(possible)
 
 
@@ -444,7 +444,8 @@ def test_numbers_by_other_means(tmp_path):
     assert "(-1.23 % of the baseline's mean)" in report["verdict"]  # −0.007 of 0.57
     assert bench["track_choice"] == "sequence: the track that these runs were trained on"
     assert bench["parameterization"] == (
-        "idea (configuration variant-idea), 33280 parameters in its mixers"
+        "idea: mixer._target_ models.attention.Attention, mixer.bias.kind idea, frozen False; "
+        "33280 parameters in its mixers"
     )
 
 
@@ -554,11 +555,10 @@ def test_family_and_margin_that_are_asked_for(tmp_path):
 def test_arms_costs_secondary_scores_and_signature(tmp_path):
     records = grid()
     for run in records:
-        run["secondary"]["persistence_mse"] = {"validation": 0.8, "test": 0.9}
+        run["secondary"]["persistence_mse"] = {"scores": {"validation": 0.8, "test": 0.9}}
     for run in pick(records, "idea"):
         run["cost"]["train_seconds"] = float(run["seed"])
         run["signature"]["observed"]["rate_distance_from_start"] = run["seed"] / 10
-        run["signature"]["confirmed"] = run["seed"] > 0
     pick(records, "idea", seed=2)[0]["signature"]["observed"]["bias_max_first_difference"] = None
     for run in pick(records, "idea", lr=0.006):
         run["cost"]["train_seconds"] = 1e9  # not selected
@@ -738,3 +738,57 @@ def test_a_mean_over_something_missing_is_none():
     assert mean_of([1, 2]) == 1.5
     assert mean_of([1, None]) is None
     assert mean_of([]) is None
+
+
+def test_further_test_splits_are_compared_and_decide_nothing(tmp_path):
+    records = grid()
+    for run in records:  # the idea is worse there, as much on every seed
+        worse = 0.25 if run["variant"] == "idea" else 0.0
+        run["scores"] |= {"test@64": 0.5 + run["seed"] / 64 + worse, "test@128": 1.0}
+    del pick(records, "idea", seed=2)[0]["scores"]["test@128"]
+    report = report_of(write_sweep(tmp_path, records))
+    said = report["bench_report"]["comparison"]
+    [(split, found)] = said["further_splits"].items()
+    assert split == "test@64"
+    assert found["per_seed_diffs"] == [0.25] * 8
+    assert (found["delta_mean"], found["p_value"]) == (0.25, 2 / 2**8)
+    assert (found["idea_wins"], found["idea_losses"]) == (0, 8)
+    assert said["verdict"] == "idea better (significant)"
+    pick(records, "idea", seed=2)[0]["hashes"]["data"] = "other"
+    report = report_of(write_sweep(tmp_path / "void", records))
+    [found] = report["bench_report"]["comparison"]["further_splits"].values()
+    assert (found["delta_mean"], found["p_value"]) == (0.25, None)
+
+
+def test_how_to_run_begins_with_the_sweeps_commands(tmp_path):
+    for name, seeds in (("a", range(4)), ("b", range(4, 8))):
+        path = write_sweep(tmp_path / name, grid(seeds=seeds)) / "plan.json"
+        plan = json.loads(path.read_text())
+        path.write_text(json.dumps(plan | {"commands": [f"python train.py -m {name}", "again"]}))
+    how = report_of(tmp_path)["how_to_run"].split("\n")
+    assert how == [
+        "python train.py -m a", "again", "python train.py -m b", f"python analyze.py {tmp_path}",
+    ]  # fmt: skip
+
+
+def test_a_report_says_in_words_what_was_compared(tmp_path):
+    records = grid()
+    for run in records:
+        run["config"]["about"] = {"track": "Two sinusoids and noise."}
+    bench = report_of(write_sweep(tmp_path / "words", records))["bench_report"]
+    assert bench["model"] == "dim 64, heads 4, layers 2"
+    assert bench["track_choice"] == "Two sinusoids and noise."
+    assert "mixer.bias.kind idea" in bench["parameterization"]
+    assert bench["protocol_notes"].startswith(
+        "The arms share track, model, optimizer, training, and differ in "
+        "variant.mixer.bias.kind (idea against baseline). Each arm's hyper"
+    )
+    for run in records:
+        run["config"] = None
+    bench = report_of(write_sweep(tmp_path / "hashes", records))["bench_report"]
+    assert bench["model"] == "model-tiny"
+    assert bench["track_choice"].startswith("sequence: ")
+    assert bench["protocol_notes"].startswith("Each arm's hyper")
+    assert bench["parameterization"] == (
+        "idea (configuration variant-idea), 33280 parameters in its mixers"
+    )

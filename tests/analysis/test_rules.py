@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import analyze
-from analysis.gather import gather
-from analysis.rules import judged_by
+from analysis.read.gather import gather
+from analysis.read.rules import judged_by
 from records.record import Metric
 from tests.analysis.builder import (
     analysed,
@@ -76,9 +76,9 @@ def test_metric_decides_by_a_secondary_score(tmp_path):
     records = grid()
     for each in records:  # the other way round than the primary one, and better when higher
         scores = {split: -score for split, score in each["scores"].items()}
-        each["secondary"]["accuracy"] = scores | {"direction": "max"}
+        each["secondary"]["accuracy"] = {"scores": scores, "direction": "max"}
     for each in pick(records, "idea", lr=0.006):
-        each["secondary"]["accuracy"]["validation"] = 9.0
+        each["secondary"]["accuracy"]["scores"]["validation"] = 9.0
     sweep = write_sweep(tmp_path, records)
     assert run(sweep, "--metric", "accuracy") == 0
     bench = report(sweep)["bench_report"]
@@ -98,7 +98,7 @@ def test_metric_is_judged_by_its_own_bounds_and_examples(tmp_path):
     for judged, other in (("mae", "mse"), ("mse", "mae")):
         records = grid(lrs=[0.003], test=0.5)
         for each in records:
-            each["secondary"]["mae"]["test"] = 0.5
+            each["secondary"]["mae"]["scores"]["test"] = 0.5
         sweep = write_sweep(tmp_path / judged, records, examples=False)
         for folder in sweep.glob("0*"):
             turned = losses[::-1] if "idea" in folder.name else losses
@@ -134,7 +134,8 @@ def test_a_metric_that_can_tie_never_makes_arms_inert(tmp_path):
     for each in records:
         can_tie(each)
         each["secondary"]["hits"] = {
-            "validation": 1.0, "test": 1.0, "direction": "max", "bounds": [0, 1], "can_tie": True,
+            "scores": {"validation": 1.0, "test": 1.0},
+            "direction": "max", "bounds": [0, 1], "can_tie": True,
         }  # fmt: skip
     sweep = write_sweep(tmp_path / "loss", records)
     for metric in ("accuracy", "hits", "loss"):
@@ -167,7 +168,7 @@ def test_a_metric_that_a_diverged_run_lacks(tmp_path):
     records = grid()
     lost = pick(records, "idea", seed=3, lr=0.006)[0]
     diverge(lost)
-    lost["secondary"] = {"persistence_mse": {"validation": 0.8, "test": 0.9}}
+    lost["secondary"] = {"persistence_mse": {"scores": {"validation": 0.8, "test": 0.9}}}
     sweep = write_sweep(tmp_path, records)
     assert run(sweep, "--metric", "mae") == 0
     codes = {each["code"]: each["severity"] for each in report(sweep)["bench_report"]["audits"]}

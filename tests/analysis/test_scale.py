@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from analysis import verdict
+from analysis.judge import verdict
 from benchmarks import scale
 from records import reading
 from tests.analysis.builder import analysed, grid, write_sweep

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.gather import gather
-from analysis.select import group, select
+from analysis.judge.select import group, select
+from analysis.read.gather import gather
 from tests.analysis.builder import LRS, analysed, diverge, grid, pick, record, write_sweep
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "statistics_golden.json").read_text())

@@ -14,7 +14,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from analysis import statistics
+from analysis.judge import statistics
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "statistics_golden.json").read_text())
 CASES = {name: case for name, case in GOLDEN["cases"].items() if None not in case["d"]}

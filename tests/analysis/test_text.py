@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.text import intervals, level, weakened_by
+from analysis.tell.text import intervals, level, weakened_by
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.audits.audit import Audit
-from analysis.compare import measure
-from analysis.rules import Rules
-from analysis.verdict import Case, Conclusion, conclude
+from analysis.judge.audits.audit import Audit
+from analysis.judge.compare import measure
+from analysis.judge.verdict import Case, Conclusion, conclude
+from analysis.read.rules import Rules
 from tests.analysis.builder import (
     EVERYTHING,
     analysed,

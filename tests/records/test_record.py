@@ -45,7 +45,7 @@ def test_a_finished_run_has_both_scores():
 
 
 ALLOWED = [
-    ("schema", [2], [1, 3]),
+    ("schema", [3], [1, 4]),
     ("status", ["finished", "diverged"], ["failed"]),
     ("metric.direction", ["min", "max"], ["down"]),
     ("metric.bounds", [None, [0, 1], [None, 1], [None, None]], [[0], [0, 1, 2], ["0", 1], 0]),
@@ -60,11 +60,11 @@ ALLOWED = [
     ("budget.steps", [0, 2**63 - 1], [-1, 2**63, 0.5]),
     ("cost.parameters", [0], [-1, None]),
     ("cost.flops_per_example", [0, 0.5, None], [-0.5]),
-    ("probes.reach", [0, None], [-1e-9]),
-    ("probes.reach_by_parameter", [None, {}, {"x": 0}], [{"x": -1e-9}, {"x": None}, 0.1]),
-    ("probes.loss_ablation", [None, -0.1], ["0"]),
-    ("probes.causal", [None, True], [0]),
-    ("probes.split_overlap", [None, 0], [-1, 0.5]),
+    ("probes", [{}, {"new": [1]}], [None, []]),
+    ("scores.test@64", [0.5, None], ["0.5"]),
+    ("secondary.mae.scores", [{}, {"test@64": None}], [None, {"test": "x"}]),
+    ("hyper.lr", [0.1, 1, "muon"], [None, True, [1]]),
+    ("config", [None, {}, {"model": [1, "x"]}], [0, "x"]),
     ("signature", [None], [{}]),
     ("signature.observed", [{}, {"x": None}], [None, {"x": "1"}]),
     ("signature.observed_at_start", [None, {}, {"x": None}], [{"x": "1"}, 0]),
@@ -126,7 +126,8 @@ def test_an_older_record_is_read(tmp_path):
     as_older(run)
     found = decoded(run)
     assert found.starts is found.metric.bounds is found.metric.can_tie is None
-    assert found.probes.reach_by_parameter is found.probes.loss_ablation is None
+    assert "loss_ablation" not in found.probes
+    assert found.config is None
     assert found.signature.observed_at_start is found.signature.blocks is None
     assert found.signature.holds
     diverge(run)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.audits.audit import Audit
-from analysis.compare import Comparison
-from analysis.recorded import RecordedRun
-from analysis.text import hyper_text, run_text, seed_list, some
+from analysis.judge.audits.audit import Audit
+from analysis.judge.compare import Comparison
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import hyper_text, run_text, seed_list, some
 from records.record import Record
+from records.settings import differing
 
 
 def no_shared_seed(comparison: Comparison) -> Iterator[Audit]:
@@ -157,11 +158,31 @@ def _outcome(record: Record) -> dict[str, object]:
     observed = record.signature.observed if record.signature else {}
     return {
         "status": record.status,
-        "scores": record.scores,
-        **{f"score {name}": (s.validation, s.test) for name, s in record.secondary.items()},
+        **{f"score {split}": score for split, score in record.scores.items()},
+        **{
+            f"score {name} {split}": score
+            for name, each in record.secondary.items()
+            for split, score in each.scores.items()
+        },
         **{f"observed {name}": value for name, value in observed.items()},
     }
 
 
 def _twin(kept: RecordedRun, other: RecordedRun) -> str:
-    return f"{run_text(kept.record)} in {kept.folder} and {other.folder}"
+    told = f"{run_text(kept.record)} in {kept.folder} and {other.folder}"
+    if kept.record.config is None or other.record.config is None:
+        return told
+    keys = differing(kept.record.config, other.record.config)
+    unlike = some(f"{key}: {one} against {another}" for key, (one, another) in keys.items())
+    return f"{told} ({unlike})" if keys else told
+
+
+CHECKS = (
+    no_shared_seed,
+    missing_run,
+    unplanned_run,
+    unpaired_seed,
+    duplicate_run,
+    unreadable_record,
+    diverged_run,
+)

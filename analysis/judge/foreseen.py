@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from analysis.audits.budget import tuned_on_reported_seeds_of
-from analysis.audits.evidence import few_seeds_of
-from analysis.rules import Rules
-from analysis.text import hyper_text
+from analysis.judge.audits.budget import tuned_on_reported_seeds_of
+from analysis.judge.audits.evidence import few_seeds_of
+from analysis.read.rules import Rules
+from analysis.tell.text import hyper_text
 from records.record import PlannedRun
 
 

@@ -8,21 +8,19 @@ from itertools import groupby
 
 import numpy as np
 
-from analysis.audits.audit import Audit, Severity
-from analysis.compare import Comparison
-from analysis.recorded import LOSS
-from analysis.statistics import EXACT_UP_TO, INERT_ULPS, fewest_pairs, least_p, ulps_apart
-from analysis.text import number, seed_list, some
+from analysis.judge.audits.audit import Audit, Severity, probed
+from analysis.judge.compare import Comparison
+from analysis.judge.statistics import EXACT_UP_TO, INERT_ULPS, fewest_pairs, least_p, ulps_apart
+from analysis.read.recorded import LOSS
+from analysis.tell.text import number, seed_list, some
+from records.probes import SPLIT_OVERLAP
 
 
 def split_overlap(comparison: Comparison) -> Iterator[Audit]:
     """The test split holds examples that were trained or tuned on."""
     for side in comparison.sides:
-        shared = {
-            seed: run.record.probes.split_overlap
-            for seed, run in side.selected.items()
-            if run.record.probes.split_overlap
-        }
+        overlap = yield from probed(side, "split_overlap", SPLIT_OVERLAP)
+        shared = {seed: count for seed, count in overlap.items() if count}
         if shared:
             yield Audit(
                 "split_overlap",
@@ -180,3 +178,13 @@ def rules_changed(comparison: Comparison) -> Iterator[Audit]:
                 "Rules that are chosen with the results in sight can be chosen to win: declare "
                 "them under analysis: in the configuration, and train with that.",
             )
+
+
+CHECKS = (
+    split_overlap,
+    repeated_seed,
+    saturated,
+    few_seeds,
+    rules_changed,
+    fixed_data,
+)

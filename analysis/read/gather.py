@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis.errors import AnalysisError
-from analysis.recorded import RecordedRun
+from analysis.read.recorded import RecordedRun
 from records.files import PLAN, RECORD, SUPERSEDED
 from records.reading import Unreadable
 from records.record import Plan, PlannedRun, Record, read_plan, read_record
@@ -25,6 +25,7 @@ class Gathered:
 
     runs: list[RecordedRun] = field(default_factory=list)  # in path order
     planned: list[PlannedRun] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)  # that the sweeps were started with
     unreadable: list[str] = field(default_factory=list)  # path and reason, one a file
 
 
@@ -71,6 +72,7 @@ def gather(paths: Sequence[Path]) -> Gathered:
         for folder, _, files in _walk(root, found.unreadable, seen):
             if PLAN in files and (plan := attempt(read_plan, folder, PLAN)):
                 found.planned += plan.runs
+                found.commands += [each for each in plan.commands if each not in found.commands]
             if RECORD in files and (record := attempt(read_record, folder, RECORD)):
                 found.runs.append(RecordedRun(record, folder))
     if not found.runs:

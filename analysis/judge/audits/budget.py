@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from analysis.audits.audit import Ahead, Audit
-from analysis.compare import Comparison
-from analysis.recorded import RecordedRun
-from analysis.select import Arm
-from analysis.text import hyper_text, seed_list, some
+from analysis.judge.audits.audit import Ahead, Audit
+from analysis.judge.compare import Comparison
+from analysis.judge.select import Arm
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import hyper_text, seed_list, some
+from records.identity import Value, in_order
 from records.record import Cost
 
 PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
@@ -25,7 +26,7 @@ def unequal_grid(comparison: Comparison) -> Iterator[Audit]:
     lacks = [
         f"{arm.variant} lacks {hyper_text(next(iter(other.grid[hyper].values())).record.hyper)}"
         for arm, other in ((baseline, idea), (idea, baseline))
-        for hyper in sorted(set(other.grid) - set(arm.grid))
+        for hyper in sorted(set(other.grid) - set(arm.grid), key=in_order)
     ]
     same = f"{len(baseline.grid) - tries} of {baseline.variant} score as others of it do"
     yield Audit(
@@ -82,15 +83,19 @@ def grid_edge(comparison: Comparison) -> Iterator[Audit]:
     """An arm's best value of a hyper is the smallest or largest that it was tuned over."""
     for side in comparison.sides:
         for key, best in side.selection.best.hyper:
-            grid = sorted({dict(hyper)[key] for hyper in side.arm.grid if key in dict(hyper)})
-            if len(grid) > 1 and best in (grid[0], grid[-1]):
-                yield grid_edge_of(side.name, key, best, grid)
+            yield from grid_edge_of(side.name, key, best, map(dict, side.arm.grid))
 
 
-def grid_edge_of(arm: str, key: str, best: float, grid: Sequence[float]) -> Audit:
-    """The audit for a value at the edge of a sorted grid."""
+def grid_edge_of(
+    arm: str, key: str, best: Value, tried: Iterable[Mapping[str, Value]]
+) -> Iterator[Audit]:
+    """The audit, if the best of a key is at the edge of what was tried; names have no edge."""
+    values = {each[key] for each in tried if key in each}
+    grid = sorted(value for value in values if not isinstance(value, str))
+    if isinstance(best, str) or len(grid) < 2 or best not in (grid[0], grid[-1]):
+        return
     end, beyond = ("smallest", "below") if best == grid[0] else ("largest", "above")
-    return Audit(
+    yield Audit(
         "grid_edge",
         "warning",
         f"The best {key} of {arm}, {best:.12g}, is the {end} of its grid "
@@ -178,3 +183,16 @@ def _parity(
     else:
         advice = f"Say so where the result is quoted: {by} is not why {name} is ahead."
         yield Audit(code, "note", f"{told}; {name} is ahead with less.", advice)
+
+
+CHECKS = (
+    unequal_grid,
+    unequal_budget,
+    grid_edge,
+    tuned_on_reported_seeds,
+)
+CONCLUSION_CHECKS = (
+    parameter_parity,
+    flop_parity,
+    memory_parity,
+)

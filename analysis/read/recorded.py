@@ -9,7 +9,6 @@ import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from tokenize import TokenError
-from typing import Literal
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from records import reading
 from records.files import EXAMPLES
 from records.reading import Unreadable
-from records.record import Metric, Record
+from records.record import Metric, Record, Scores
 
 LOSS = "loss"  # the secondary score that a track has beside a primary metric that can tie
 # how a damaged or hostile archive shows itself
@@ -67,11 +66,17 @@ class RecordedRun:
         loss = self.record.secondary.get(LOSS)
         return LOSS if loss and loss.can_tie is False and loss.whole else None
 
-    def score(self, metric: str, split: Literal["validation", "test"]) -> float:
-        """A score by the primary or a secondary metric; NaN if the run diverged or has none."""
+    def scores(self, metric: str) -> Scores:
+        """All scores by the primary or a secondary metric; empty if it has none."""
         record = self.record
-        scores = record.scores if metric == record.metric.name else record.secondary.get(metric)
-        score: float | None = getattr(scores, split, None)
+        if metric == record.metric.name:
+            return record.scores
+        secondary = record.secondary.get(metric)
+        return secondary.scores if secondary else {}
+
+    def score(self, metric: str, split: str) -> float:
+        """A score by the primary or a secondary metric; NaN if the run diverged or has none."""
+        score = self.scores(metric).get(split)
         return float("nan") if self.diverged or score is None else score
 
 

@@ -11,16 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.audits.audit import Audit
-from analysis.compare import Side
-from analysis.earlier import Rejudged
 from analysis.errors import AnalysisError
-from analysis.planning import Option, Plan
-from analysis.prose import shown_intervals, signature_phrase
-from analysis.report import mean_of, secondary
-from analysis.select import Arm, Selection, select
-from analysis.statistics import POWER, mean_std
-from analysis.text import (
+from analysis.judge.audits.audit import Audit
+from analysis.judge.compare import Side
+from analysis.judge.earlier import Rejudged
+from analysis.judge.planning import Option, Plan
+from analysis.judge.select import Arm, Selection, select
+from analysis.judge.statistics import POWER, mean_std
+from analysis.judge.verdict import Judged
+from analysis.tell.prose import further_interval, shown_intervals, signature_phrase
+from analysis.tell.report import mean_of, secondary
+from analysis.tell.text import (
     NONE,
     duration,
     hyper_text,
@@ -30,7 +31,6 @@ from analysis.text import (
     some,
     weakened_by,
 )
-from analysis.verdict import Judged
 
 MOST = 20  # comparisons that are shown in full: nobody reads more, and they take a while
 SEVERITY_STYLE = {"void": "bold red", "warning": "yellow", "note": "cyan"}
@@ -123,6 +123,11 @@ def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
         ("pairs", f"{len(comparison.seeds)}, seeds {seed_list(comparison.seeds)}"),
         ("wins/ties/losses", f"{count.wins}/{count.ties}/{count.losses}"),
         ("MDE", NONE if effect.mde is None else f"{number(effect.mde)}, {level}"),
+        *(
+            (split, f"{number(each.delta_mean)}, {further_interval(comparison, each)}; p "
+             f"{number(None if judged.is_void else each.p_value)}, not corrected; decides nothing")
+            for split, each in comparison.further_splits.items()
+        ),
         ("signature", signature_phrase(judged)),
         ("weakened by", weakened_by((each.severity, each.code) for each in judged.audits)),
     ]  # fmt: skip

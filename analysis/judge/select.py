@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from analysis.recorded import RecordedRun
-from analysis.statistics import Direction
-from records.record import Hyper, Identity
+from analysis.judge.statistics import Direction
+from analysis.read.recorded import RecordedRun
+from records.identity import Hyper, Identity, Settings, in_order
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Candidate:
     test: tuple[float, ...]
 
     @property
-    def config(self) -> dict[str, float]:
+    def config(self) -> Settings:
         """The hyper with its keys in the order in which the run wrote them."""
         return next(iter(self.runs.values())).record.hyper
 
@@ -107,7 +107,7 @@ def select(arm: Arm, seeds: set[int], direction: Direction) -> Selection:
             tuple(by_seed[seed].validation for seed in compared),
             tuple(by_seed[seed].test for seed in compared),
         )
-        for hyper, by_seed in sorted(arm.grid.items())
+        for hyper, by_seed in sorted(arm.grid.items(), key=lambda item: in_order(item[0]))
     ]
     sign = 1 if direction == "min" else -1
 

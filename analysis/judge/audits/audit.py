@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis.compare import Comparison
-from analysis.recorded import RecordedRun
+from analysis.judge.compare import Comparison, Side
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import seed_list, some
+from records.probes import NotMeasured, Probe, T
 from records.record import Record
 
 Severity = Literal["void", "warning", "note"]
@@ -26,6 +28,33 @@ class Audit:
 
 Check = Callable[[Comparison], Iterator[Audit]]
 ConclusionCheck = Callable[[Comparison, Ahead | None], Iterator[Audit]]
+
+
+def probed(side: Side, code: str, probe: Probe[T]) -> Generator[Audit, None, dict[int, T]]:
+    """What a probe found in each of a side's selected models: seed → value.
+
+    Yields a note of the audit's own `code` where some records do not have it.
+    """
+    found: dict[int, T] = {}
+    why: dict[str, list[int]] = {}
+    for seed, run in sorted(side.selected.items()):
+        if run.diverged:
+            continue  # there is no model to be measured
+        try:
+            found[seed] = run.record.probe(probe)
+        except NotMeasured as error:
+            why.setdefault(str(error), []).append(seed)
+    if why:
+        told = (
+            f"{reason} (records of {side.name}, seed {seed_list(at)})" for reason, at in why.items()
+        )
+        yield Audit(
+            code,
+            "note",
+            f"Not measured: {some(told)}.",
+            "Train those runs again with a version that measures it, and nothing is open.",
+        )
+    return found
 
 
 def pairs(comparison: Comparison) -> Iterator[tuple[int, Record, Record]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from analysis.audits.audit import Audit
-from analysis.compare import Comparison
-from analysis.recorded import LOSS, RecordedRun
-from analysis.statistics import INERT_ULPS, ulps_apart
-from analysis.text import number, run_text, seed_list, some
+from analysis.judge.audits.audit import Audit, probed
+from analysis.judge.compare import Comparison
+from analysis.judge.statistics import INERT_ULPS, ulps_apart
+from analysis.read.recorded import LOSS, RecordedRun
+from analysis.tell.text import number, run_text, seed_list, some
+from records.probes import ABLATION, CAUSAL, LOSS_ABLATION, REACH
 
 LEAST_REACH = 1e-6  # a bias that softmax cancels gives 1e-8, a live table 1e-2
 
@@ -17,7 +18,8 @@ LEAST_REACH = 1e-6  # a bias that softmax cancels gives 1e-8, a live table 1e-2
 def future_leak(comparison: Comparison) -> Iterator[Audit]:
     """A model that must be causal looks at later tokens."""
     for side in comparison.sides:
-        leaky = [s for s, run in side.selected.items() if run.record.probes.causal is False]
+        causal = yield from probed(side, "future_leak", CAUSAL)
+        leaky = [seed for seed, claim in causal.items() if claim is False]
         if leaky:
             yield Audit(
                 "future_leak",
@@ -31,11 +33,9 @@ def future_leak(comparison: Comparison) -> Iterator[Audit]:
 def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
     """The loss does not depend on a mechanism's own parameters; a warning if on some alone."""
     for side in comparison.sides:
-        unreached = {
-            seed: reach
-            for seed, run in sorted(side.selected.items())
-            if (reach := run.record.probes.reach) is not None and reach < LEAST_REACH
-        }
+        found = yield from probed(side, "out_of_reach", REACH)
+        reaches = {seed: reach for seed, reach in found.items() if reach is not None}
+        unreached = {s: reach.all for s, reach in reaches.items() if reach.all < LEAST_REACH}
         if unreached:
             yield Audit(
                 "out_of_reach",
@@ -47,10 +47,10 @@ def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
                 "constant over keys, for one, is cancelled by softmax.",
             )
         dead: dict[str, list[int]] = {}
-        for seed, run in sorted(side.selected.items()):
+        for seed, reach in reaches.items():
             if seed not in unreached:
-                for name, reach in (run.record.probes.reach_by_parameter or {}).items():
-                    if reach < LEAST_REACH:
+                for name, share in reach.by_parameter.items():
+                    if share < LEAST_REACH:
                         dead.setdefault(name, []).append(seed)
         if dead:
             told = (
@@ -69,25 +69,29 @@ def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
 def idle_mechanism(comparison: Comparison) -> Iterator[Audit]:
     """Taking the mechanism out changes no model's score, by a metric that cannot tie."""
     for side in comparison.sides:
-        probed = [both for run in side.selected.values() if (both := _ablated(run)) is not None]
-        if probed and (moved := ulps_apart(*zip(*probed, strict=True))) <= INERT_ULPS:
+        can_tie = any(not run.record.metric.is_smooth for run in side.selected.values())
+        probe = LOSS_ABLATION if can_tie else ABLATION
+        moved_by = yield from probed(side, "idle_mechanism", probe)
+        both = [
+            (score, score + ablation)
+            for seed, ablation in moved_by.items()
+            if ablation is not None
+            and not math.isnan(score := _smooth_test(side.selected[seed], can_tie))
+        ]
+        if both and (moved := ulps_apart(*zip(*both, strict=True))) <= INERT_ULPS:
             yield Audit(
                 "idle_mechanism",
                 "warning",
                 f"Neutralising the mechanism of {side.name} moves the test score by at most "
-                f"{number(moved)} float32 ulps in all of {len(probed)} models.",
+                f"{number(moved)} float32 ulps in all of {len(both)} models.",
                 "Check that neutral() takes it out, that it is not frozen at no effect, and that "
                 "it acts on what is scored.",
             )
 
 
-def _ablated(run: RecordedRun) -> tuple[float, float] | None:
-    """The test score with and without the mechanism; the loss where the primary metric can tie."""
-    record = run.record
-    is_smooth = record.metric.is_smooth
-    ablation = record.probes.ablation if is_smooth else record.probes.loss_ablation
-    score = run.score(record.metric.name if is_smooth else LOSS, "test")
-    return None if ablation is None or math.isnan(score) else (score, score + ablation)
+def _smooth_test(run: RecordedRun, can_tie: bool) -> float:
+    """The test score; the loss where the primary metric can tie."""
+    return run.score(LOSS if can_tie else run.record.metric.name, "test")
 
 
 def unconfirmed_signature(comparison: Comparison) -> Iterator[Audit]:
@@ -132,3 +136,12 @@ def _predicted(run: RecordedRun) -> object:
         return None
     criteria = tuple((each.metric, each.op, each.value) for each in signature.criteria)
     return signature.prediction, criteria
+
+
+CHECKS = (
+    future_leak,
+    out_of_reach,
+    idle_mechanism,
+    unconfirmed_signature,
+    prediction_edited,
+)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.audits.evidence import out_of_range
-from analysis.compare import match, pair_up
 from analysis.errors import AnalysisError
-from analysis.rules import Rules
-from analysis.select import Arm, select
-from analysis.statistics import EXACT_UP_TO, can_show, detectable_dz, seeds_needed, spread
+from analysis.judge.audits.evidence import out_of_range
+from analysis.judge.compare import match, pair_up
+from analysis.judge.select import Arm, select
+from analysis.judge.statistics import EXACT_UP_TO, can_show, detectable_dz, seeds_needed, spread
+from analysis.read.rules import Rules
 
 SEEDS = (4, 8, 16, 32)
 UPPER = 0.8  # confidence of the upper limit of the standard deviation

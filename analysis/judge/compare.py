@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import statistics
 from analysis.errors import AnalysisError
-from analysis.gather import Gathered
-from analysis.recorded import RecordedRun, read_examples
-from analysis.rules import Rules
-from analysis.select import Arm, Selection, select
+from analysis.judge import statistics
+from analysis.judge.select import Arm, Selection, select
+from analysis.read.gather import Gathered
+from analysis.read.recorded import RecordedRun, read_examples
+from analysis.read.rules import Rules
+from records.identity import Identity, in_order
 from records.reading import Unreadable
-from records.record import Identity, Metric, PlannedRun
+from records.record import Metric, PlannedRun
 
 Losses = NDArray[np.floating]
 Examples = tuple[Losses | None, list[str]]  # and what could not be read
@@ -89,6 +90,7 @@ class Comparison:
     missing: tuple[PlannedRun, ...]  # of these, the ones that left no record
     unplanned: tuple[RecordedRun, ...]  # runs that stand in none of the plans
     unreadable: tuple[str, ...]  # path and reason of files that could not be used
+    further_splits: Mapping[str, Effect]  # by test splits that nothing is chosen or decided on
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -199,6 +201,7 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
                 missing=tuple(run for identity, run in due.items() if identity not in recorded),
                 unplanned=tuple(unplanned),
                 unreadable=(*found.unreadable, *problems),
+                further_splits=_further_splits(baseline, idea, metric, rules),
             )
         )
     return comparisons
@@ -269,6 +272,22 @@ def measure(
     )
 
 
+def _further_splits(baseline: Side, idea: Side, metric: Metric, rules: Rules) -> dict[str, Effect]:
+    """The effect on every further test split that all runs of the pairs have; uncorrected."""
+    runs = [*baseline.paired, *idea.paired]
+    if not runs:
+        return {}
+    splits = set.intersection(*(set(run.scores(metric.name)) for run in runs))
+
+    def scores(side: Side, split: str) -> statistics.Array:
+        return np.array([run.score(metric.name, split) for run in side.paired], dtype=np.float64)
+
+    return {
+        split: measure(scores(baseline, split), scores(idea, split), metric.direction, rules, 1)
+        for split in sorted(splits - {"validation", "test"})
+    }
+
+
 def _selection_aware_p(
     baseline: Side, idea: Side, direction: statistics.Direction, rules: Rules
 ) -> float | None:
@@ -285,7 +304,7 @@ def _selection_aware_p(
         return None
     usable = [
         hyper
-        for hyper in sorted(grids[0])
+        for hyper in sorted(grids[0], key=in_order)
         if not any(grid[hyper][seed].diverged for grid in grids for seed in seeds)
     ]
     if not {baseline.selection.best.hyper, idea.selection.best.hyper} <= set(usable):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.compare import Comparison, Side
-from analysis.statistics import EXACT_UP_TO, POWER
-from analysis.text import counted, hyper_text, intervals, number, seed_list
-from analysis.verdict import Judged
+from analysis.judge.compare import Comparison, Effect, Side
+from analysis.judge.statistics import EXACT_UP_TO, POWER
+from analysis.judge.verdict import Judged, Verdict
+from analysis.tell.text import counted, hyper_text, intervals, number, seed_list, setting
+from records.identity import Value
+from records.probes import ABLATION, CAUSAL, REACH, SPLIT_OVERLAP
+from records.settings import differing, flat, is_below
 
 
 def arm_sentence(judged: Judged, side: Side, mean: float | None, std: float | None) -> str:
@@ -55,6 +58,18 @@ def shown_intervals(comparison: Comparison) -> str:
     )
 
 
+def further_interval(comparison: Comparison, effect: Effect) -> str:
+    """The interval of the effect on a further test split, of no family."""
+    return intervals(
+        signflip=effect.ci_signflip,
+        family=None,
+        t=effect.ci,
+        alpha=comparison.rules.alpha,
+        comparisons=1,
+        pairs=len(effect.d),
+    )
+
+
 def _relative(delta: float, level: float | None) -> str:
     """` (−6.1 % of the baseline's mean)`."""
     return f" ({100 * delta / abs(level):+.3g} % of the baseline's mean)" if level else ""
@@ -78,10 +93,65 @@ def signature_phrase(judged: Judged) -> str:
     return f"confirmed in {judged.signature_confirmed} of {len(models)} models"
 
 
+def model(judged: Judged) -> str:
+    """The sizes of the network around the mixers: `dim 64, heads 4`; by hash if not recorded."""
+    records = [run.record for side in judged.comparison.sides for run in side.selected.values()]
+    return "; ".join(
+        sorted(
+            {
+                r.hashes.config.model[:12] if r.config is None else _keys(r.config.get("model"))
+                for r in records
+            }
+        )
+    )
+
+
+def track_choice(judged: Judged) -> str:
+    """What the track's YAML says of it, in a sentence."""
+    track = judged.comparison.track
+    for run in judged.comparison.idea.selected.values():
+        about = (run.record.config or {}).get("about")
+        if isinstance(about, dict) and isinstance(about.get("track"), str):
+            return about["track"]
+    return f"{track}: the track that these runs were trained on"
+
+
+def _keys(node: object) -> str:
+    """`dim 64, heads 4`: a part of a configuration."""
+    return ", ".join(f"{key} {value}" for key, value in flat(node).items())
+
+
+def _shared(comparison: Comparison) -> str:
+    """In which keys the arms are one, and in which they differ; empty if not recorded."""
+    one, other = (
+        next((run.record.config for run in side.paired), None) for side in comparison.sides
+    )
+    if one is None or other is None:
+        return ""
+    groups = ("track", "model", "optimizer", "training")
+    unlike = {
+        key: f"{key} ({second} against {first})"
+        for key, (first, second) in differing(one, other).items()
+        if any(is_below(key, group) for group in (*groups, "variant"))
+        and not is_below(key, "variant.signature")
+    }
+    alike = [g for g in groups if not any(is_below(key, g) for key in unlike)]
+    return (
+        f"The arms share {', '.join(alike) or 'nothing'}, and differ in "
+        f"{', '.join(unlike.values()) or 'nothing'}. "
+    )
+
+
 def parameterization(side: Side) -> str:
     """Which configuration of the variant the runs had."""
-    hashes = sorted({run.record.hashes.config.variant[:12] for run in side.selected.values()})
+    configs = [run.record.config for run in side.selected.values()]
     sizes = sorted({run.record.cost.mixer_parameters for run in side.selected.values()})
+    if configs and (config := configs[0]) is not None:
+        variant = {k: v for k, v in flat(config.get("variant")).items() if k[:9] != "signature"}
+        return (
+            f"{side.name}: {_keys(variant)}; {', '.join(map(str, sizes))} parameters in its mixers"
+        )
+    hashes = sorted({run.record.hashes.config.variant[:12] for run in side.selected.values()})
     return (
         f"{side.name} (configuration {', '.join(hashes)}), "
         f"{', '.join(map(str, sizes))} parameters in its mixers"
@@ -99,6 +169,7 @@ def protocol_notes(judged: Judged) -> str:
     exact = len(comparison.seeds) <= EXACT_UP_TO
     family = {"all": "all comparisons", "track": "those of this track"}[comparison.rules.family]
     return (
+        f"{_shared(comparison)}"
         "Each arm's hyper has the fewest diverged runs, then the best mean validation "
         f"{comparison.metric.name} ({chosen}); no test score chose anything. Paired by seed: "
         f"{seed_list(comparison.seeds)}. p: {'exact' if exact else 'Monte Carlo'} two-sided "
@@ -116,12 +187,12 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
     comparison, idea = judged.comparison, judged.comparison.idea.name
     records = [run.record for side in comparison.sides for run in side.selected.values()]
     ideas = [run.record for run in comparison.idea.selected.values()]
-    values: dict[str, set[float]] = {}
+    values: dict[str, set[Value]] = {}
     for side in comparison.sides:
         for hyper in side.arm.grid:
             for key, value in hyper:
                 values.setdefault(key, set()).add(value)
-    fixed = [f"{key} = {min(found):g}" for key, found in values.items() if len(found) == 1]
+    fixed = [f"{key} = {setting(*found)}" for key, found in values.items() if len(found) == 1]
     devices = sorted(
         {str(record.environment.get("device", "an unknown device")) for record in records}
     )
@@ -132,15 +203,18 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
             f"{idea} predicts no signature: how it works is untested.",
         ),
         (
-            all(r.probes.reach is None for r in ideas),
+            all(REACH.get(r.probes) is None for r in ideas),
             f"Whether the loss depends on parameters of {idea} alone was not measured.",
         ),
         (
-            all(r.probes.ablation is None for r in ideas),
+            all(ABLATION.get(r.probes) is None for r in ideas),
             f"What {idea} loses without its mechanism was not measured.",
         ),
-        (all(r.probes.causal is None for r in ideas), "Causality was not probed."),
-        (any(r.probes.split_overlap is None for r in records), "Split overlap was not counted."),
+        (all(CAUSAL.get(r.probes) is None for r in ideas), "Causality was not probed."),
+        (
+            any(SPLIT_OVERLAP.get(r.probes) is None for r in records),
+            "Split overlap was not counted.",
+        ),
         (any(r.cost.flops_per_example is None for r in records), "FLOPs were not counted."),
         (any(r.cost.saved_bytes is None for r in records), "Saved memory was not measured."),
         (any(r.cost.peak_bytes is None for r in records), "Peak memory was not measured."),
@@ -165,36 +239,36 @@ def _meaning(judged: Judged) -> str:
     """What the verdict says and what it does not."""
     comparison, effect = judged.comparison, judged.comparison.effect
     margin = f"±{number(effect.margin)} ({comparison.rules.margin_pct:g} % of the baseline's mean)"
-    if judged.verdict == "invalid":
+    if judged.verdict is Verdict.INVALID:
         return f"Nothing can be concluded: {judged.why}"
-    if judged.verdict == "incomplete":
+    if judged.verdict is Verdict.INCOMPLETE:
         return (
             f"The effect is shown but not judged, and to stop at a look at it would be a choice: "
             f"{judged.why}"
         )
-    if judged.verdict == "inert":
+    if judged.verdict is Verdict.INERT:
         return (
             f"The arms differ by at most {number(effect.inert_ulps)} float32 ulps on every test "
             "loss that was compared: they are numerically one, and the mechanism never acted."
         )
-    if judged.verdict.endswith("negligible"):
+    if judged.verdict.is_negligible:
         return f"The difference is real and lies within {margin}."
-    if judged.verdict.startswith("idea"):
+    if judged.verdict.ahead is not None:
         return (
             "A difference this large would rarely arise if the arms were alike "
             f"(level {comparison.rules.alpha:g})."
         )
-    if judged.verdict == "equivalent" and judged.is_tied:
+    if judged.verdict is Verdict.EQUIVALENT and judged.is_tied:
         return (
             f"Both arms score the same on every seed, to the last digit: {comparison.metric.name} "
             "could not tell them apart."
         )
-    if judged.verdict == "equivalent":
+    if judged.verdict is Verdict.EQUIVALENT:
         return (
             f"The difference lies within {margin}, p = {number(judged.p_equivalence_holm)} "
             "by two one-sided tests."
         )
-    if judged.verdict == "underpowered":
+    if judged.verdict is Verdict.UNDERPOWERED:
         advice = "".join(f" {each.advice}" for each in judged.audits if each.code == "few_seeds")
         return (
             f"The smallest p that these data could show is {number(effect.p_min)}, for "

@@ -4,15 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, Literal
 
-from analysis.audits import audit, audit_conclusion
-from analysis.audits.audit import Ahead, Audit
-from analysis.compare import Comparison, Effect
-from analysis.statistics import INERT_ULPS, Direction, holm
+from analysis.judge.audits import audit, audit_conclusion
+from analysis.judge.audits.audit import Ahead, Audit
+from analysis.judge.compare import Comparison, Effect
+from analysis.judge.statistics import INERT_ULPS, Direction, holm
 
 SystemVerdict = Literal["worked", "partial", "failed", "invalid"]
 PracticalVerdict = Literal["helps", "hurts", "no_effect", "unknown"]
+
+
+class Verdict(StrEnum):
+    """What the data show, as it is written in reports."""
+
+    INVALID = "invalid"
+    INCOMPLETE = "incomplete"
+    INERT = "inert"
+    BETTER_NEGLIGIBLE = "idea better (significant), negligible"
+    BETTER = "idea better (significant)"
+    WORSE_NEGLIGIBLE = "idea worse (significant), negligible"
+    WORSE = "idea worse (significant)"
+    EQUIVALENT = "equivalent"
+    UNDERPOWERED = "underpowered"
+    INCONCLUSIVE = "inconclusive"
+
+    @property
+    def ahead(self) -> Ahead | None:
+        """The arm that is better by a decided difference."""
+        if self in (Verdict.BETTER, Verdict.BETTER_NEGLIGIBLE):
+            return "idea"
+        return "baseline" if self in (Verdict.WORSE, Verdict.WORSE_NEGLIGIBLE) else None
+
+    @property
+    def is_negligible(self) -> bool:
+        """Whether a difference is decided, and lies within the margin."""
+        return self in (Verdict.BETTER_NEGLIGIBLE, Verdict.WORSE_NEGLIGIBLE)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether nothing was judged."""
+        return self in (Verdict.INVALID, Verdict.INCOMPLETE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,31 +86,32 @@ class Conclusion(Case):
     p_holm: float | None
     p_equivalence: float | None
     p_equivalence_holm: float | None
-    verdict: str = field(init=False)
+    verdict: Verdict = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", self._decide())
 
-    def _decide(self) -> str:
+    def _decide(self) -> Verdict:
         """The first verdict that applies, in the order of the lines below."""
         void = {raised.code for raised in self.audits if raised.severity == "void"}
         ulps, delta = self.effect.inert_ulps, self.effect.delta_mean
         negligible = self.p_equivalence_holm is not None and self.p_equivalence_holm <= self.alpha
         if void - {"missing_run"}:
-            return "invalid"
+            return Verdict.INVALID
         if void:
-            return "incomplete"
+            return Verdict.INCOMPLETE
         if ulps is not None and ulps <= INERT_ULPS:
-            return "inert"
+            return Verdict.INERT
         if self.p_holm is not None and self.p_holm <= self.alpha and delta is not None:
             better = delta < 0 if self.direction == "min" else delta > 0
-            found = f"idea {'better' if better else 'worse'} (significant)"
-            return f"{found}, negligible" if negligible else found
+            if negligible:
+                return Verdict.BETTER_NEGLIGIBLE if better else Verdict.WORSE_NEGLIGIBLE
+            return Verdict.BETTER if better else Verdict.WORSE
         if negligible or self.is_tied:
-            return "equivalent"
+            return Verdict.EQUIVALENT
         if self.family_size * self.effect.p_min > self.alpha:
-            return "underpowered"
-        return "inconclusive"
+            return Verdict.UNDERPOWERED
+        return Verdict.INCONCLUSIVE
 
     @property
     def is_tied(self) -> bool:
@@ -88,9 +122,7 @@ class Conclusion(Case):
     @property
     def ahead(self) -> Ahead | None:
         """The arm that is better by a decided difference."""
-        if self.verdict.startswith("idea better"):
-            return "idea"
-        return "baseline" if self.verdict.startswith("idea worse") else None
+        return self.verdict.ahead
 
     @property
     def why(self) -> str | None:
@@ -100,16 +132,16 @@ class Conclusion(Case):
     @property
     def system_verdict(self) -> SystemVerdict:
         """Does it do what it was said to do, as well as better?"""
-        if self.verdict in ("invalid", "incomplete"):
+        if self.verdict.is_void:
             return "failed" if self.idea_failed else "invalid"
         if self.ahead == "idea":
             return "worked" if self.mechanism_ok else "partial"
-        return "partial" if self.mechanism_ok and self.verdict != "inert" else "failed"
+        return "partial" if self.mechanism_ok and self.verdict is not Verdict.INERT else "failed"
 
     @property
     def practical_verdict(self) -> PracticalVerdict:
         """Does it help by more than the margin?"""
-        if self.verdict in ("inert", "equivalent") or self.verdict.endswith("negligible"):
+        if self.verdict in (Verdict.INERT, Verdict.EQUIVALENT) or self.verdict.is_negligible:
             return "no_effect"
         if self.ahead is None:
             return "unknown"

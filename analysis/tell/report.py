@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from analysis import prose
-from analysis.compare import Side
 from analysis.errors import AnalysisError
-from analysis.recorded import RecordedRun
-from analysis.select import Candidate
-from analysis.statistics import mean_std
-from analysis.verdict import Judged
-from records.record import Cost, Scores
+from analysis.judge.compare import Effect, Side
+from analysis.judge.select import Candidate
+from analysis.judge.statistics import mean_std
+from analysis.judge.verdict import Judged
+from analysis.read.recorded import RecordedRun
+from analysis.tell import prose
+from records.record import Cost
 from records.signature import Signature
 
 BENCH_VERSION = 2
@@ -70,11 +70,6 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
     baseline, idea = _arm(comparison.baseline), _arm(comparison.idea)
     signature = _signature(judged)
     effect = _comparison(judged)
-    models = {
-        run.record.hashes.config.model[:12]
-        for side in comparison.sides
-        for run in side.selected.values()
-    }
     return {
         "worked": judged.system_verdict == "worked",
         "confidence": judged.confidence,
@@ -93,8 +88,8 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
         "bench_report": {
             "bench_version": BENCH_VERSION,
             "track": comparison.track,
-            "track_choice": f"{comparison.track}: the track that these runs were trained on",
-            "model": ", ".join(sorted(models)),  # the hash of its configuration
+            "track_choice": prose.track_choice(judged),
+            "model": prose.model(judged),
             "parameterization": prose.parameterization(comparison.idea),
             "metric_direction": comparison.metric.better,
             "n_seeds": len(comparison.seeds),
@@ -166,9 +161,29 @@ def _comparison(judged: Judged) -> Json:
         "p_equivalence": judged.p_equivalence,
         "p_equivalence_holm": judged.p_equivalence_holm,
         "inert_ulps": effect.inert_ulps,
+        "further_splits": {
+            split: _further(each, judged.is_void)
+            for split, each in comparison.further_splits.items()
+        },
         "verdict": judged.verdict,
         "why": judged.why,
         "system_worked": judged.system_verdict == "worked",
+    }
+
+
+def _further(effect: Effect, is_void: bool) -> Json:
+    """The effect on a further test split, which decides nothing: its p is not corrected."""
+    return {
+        "delta_mean": effect.delta_mean,
+        "idea_wins": effect.counts.wins,
+        "ties": effect.counts.ties,
+        "idea_losses": effect.counts.losses,
+        "n_pairs": len(effect.d),
+        "per_seed_diffs": effect.d.tolist(),
+        "p_value": None if is_void else effect.p_value,
+        "ci": effect.ci,
+        "ci_signflip": effect.ci_signflip,
+        "dz": effect.dz,
     }
 
 
@@ -190,7 +205,7 @@ def _arm(side: Side) -> Json:
         "secondary": {
             name: {
                 split: mean_of(secondary(run, name, split) for run in side.paired)
-                for split in Scores.__struct_fields__
+                for split in ("validation", "test")
             }
             for name in names
         },
@@ -259,7 +274,7 @@ def _by_block(signatures: Sequence[Signature | None], metric: str) -> list[float
 def secondary(run: RecordedRun, name: str, split: str) -> float | None:
     """A run's secondary score on `split`; None if it has none."""
     scores = run.record.secondary.get(name)
-    return None if scores is None else getattr(scores, split)
+    return None if scores is None else scores.scores.get(split)
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from msgspec.structs import asdict
 
 from analysis.errors import AnalysisError
-from analysis.recorded import RecordedRun
-from analysis.text import seed_list
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import seed_list
 from records.record import Declared, Metric, Record
 
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from records.identity import Value
 from records.record import PlannedRun
 
 NAMED = 5  # things that one sentence names before it counts the rest
@@ -98,9 +99,14 @@ def seed_list(seeds: Iterable[int]) -> str:
     return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in spans) or NONE
 
 
-def hyper_text(hyper: Mapping[str, float]) -> str:
+def setting(value: Value) -> str:
+    """A value of a tunable key: `0.003`, `muon`."""
+    return value if isinstance(value, str) else f"{value:.12g}"
+
+
+def hyper_text(hyper: Mapping[str, Value]) -> str:
     """`lr=0.003 gamma=1`."""
-    return " ".join(f"{key}={value:.12g}" for key, value in hyper.items())
+    return " ".join(f"{key}={setting(value)}" for key, value in hyper.items())
 
 
 def run_text(run: PlannedRun) -> str:

@@ -12,18 +12,19 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from analysis.audits.audit import Audit, Severity
-from analysis.audits.budget import grid_edge_of
-from analysis.compare import Effect, measure
 from analysis.errors import AnalysisError
-from analysis.rules import Rules
-from analysis.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
-from analysis.text import hyper_text, number, seed_list, some
-from analysis.verdict import Case, Conclusion, conclude
+from analysis.judge.audits.audit import Audit, Severity
+from analysis.judge.audits.budget import grid_edge_of
+from analysis.judge.compare import Effect, measure
+from analysis.judge.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
+from analysis.judge.verdict import Case, Conclusion, conclude
+from analysis.read.rules import Rules
+from analysis.tell.text import hyper_text, number, seed_list, some
+from records.identity import Settings
 from records.reading import MALFORMED, Part, what_is_wrong
 from records.record import Alpha, Positive
 
-Hyper = dict[str, float]
+Hyper = Settings
 Scores = list[float | None]
 
 
@@ -362,9 +363,7 @@ def _selection(bench: Bench) -> Iterator[Audit]:
             )
             continue
         for key, value in best.items():
-            grid = sorted({entry.cfg[key] for entry in sweep if key in entry.cfg})
-            if len(grid) > 1 and value in (grid[0], grid[-1]):
-                yield grid_edge_of(name, key, value, grid)
+            yield from grid_edge_of(name, key, value, (entry.cfg for entry in sweep))
         if len(sweep) == 1:
             continue
         if all(entry.validation_mean is None for entry in sweep):

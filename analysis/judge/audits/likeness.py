@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from analysis.audits.audit import Audit, pairs, several
-from analysis.compare import Comparison
-from analysis.recorded import RecordedRun
-from analysis.text import NONE, run_text, seed_list, some
+from analysis.judge.audits.audit import Audit, pairs, several
+from analysis.judge.compare import Comparison
+from analysis.read.recorded import RecordedRun
+from analysis.tell.text import NONE, run_text, seed_list, some
 from records.record import Record
+from records.settings import differing, is_below
+
+OF_TRAINING = ("lr", "mechanism_lr_scale", "compile", "precision")  # hashed with it
 
 
 def metric_mismatch(comparison: Comparison) -> Iterator[Audit]:
@@ -62,21 +65,40 @@ def order_mismatch(comparison: Comparison) -> Iterator[Audit]:
 def confounded(comparison: Comparison) -> Iterator[Audit]:
     """The configurations differ in more than variant and hyper."""
     both = comparison.baseline.arm.runs + comparison.idea.arm.runs
+    tuned = {key for run in both for key in run.record.hyper}
     parts: list[tuple[str, str, list[RecordedRun]]] = [
         (group, group, both) for group in ("track", "model", "optimizer", "training")
     ]
     parts += [("variant", f"variant {s.name}", s.arm.runs) for s in comparison.sides]
     for group, name, runs in parts:
         examples = {getattr(run.record.hashes.config, group): run for run in reversed(runs)}
-        if len(examples) > 1:
-            yield Audit(
-                "confounded",
-                "void",
-                f"The runs do not have one configuration of {name}, but {len(examples)}: "
-                f"{some(f'{run_text(run.record)} in {run.folder}' for run in examples.values())}.",
-                "Compare .hydra/config.yaml in these folders, and analyse runs that differ in "
-                "variant, seed and tunable keys alone.",
-            )
+        if len(examples) < 2 or group in tuned:
+            continue
+        one, *others = reversed(examples.values())
+        told = f"The runs do not have one configuration of {name}, but {len(examples)}"
+        if all(run.record.config is not None for run in examples.values()):
+            keys = {key: None for other in others for key in _unlike(one, other, group, tuned)}
+            told += f", which differ in {some(keys)}" if keys else ""
+        yield Audit(
+            "confounded",
+            "void",
+            f"{told}: "
+            f"{some(f'{run_text(run.record)} in {run.folder}' for run in examples.values())}.",
+            "Compare .hydra/config.yaml in these folders, and analyse runs that differ in "
+            "variant, seed and tunable keys alone.",
+        )
+
+
+def _unlike(
+    one: RecordedRun, other: RecordedRun, group: str, tuned: Iterable[str]
+) -> Iterator[str]:
+    """The keys of a group, none of them tuned, in which two runs differ: `model.dim (64, 32)`."""
+    groups = {group, *(OF_TRAINING if group == "training" else ())}
+    for key, values in differing(one.record.config, other.record.config).items():
+        belongs = any(is_below(key, each) for each in groups)
+        predicted = is_below(key, "variant.signature")
+        if belongs and not predicted and not any(is_below(key, each) for each in tuned):
+            yield f"{key} ({values[0]}, {values[1]})"
 
 
 def init_mismatch(comparison: Comparison) -> Iterator[Audit]:
@@ -163,3 +185,14 @@ def mixed_environment(comparison: Comparison) -> Iterator[Audit]:
             f"The runs were made in different environments: {some(told)}.",
             "Run both arms on one machine with the same libraries.",
         )
+
+
+CHECKS = (
+    metric_mismatch,
+    data_mismatch,
+    order_mismatch,
+    confounded,
+    init_mismatch,
+    mixed_code,
+    mixed_environment,
+)

@@ -1,0 +1,1 @@
+"""From runs to verdicts: hyper is selected, arms are compared, audited and judged."""

@@ -1,0 +1,53 @@
+"""The whole way from sweeps to judged comparisons, for whoever wants no command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.judge.compare import Matched, compare, match
+from analysis.judge.select import Arm, group
+from analysis.judge.verdict import Judged, judge
+from analysis.read.gather import Gathered, gather
+from analysis.read.rules import Rules, agreed, judged_by
+
+
+@dataclass(frozen=True)
+class Sweeps:
+    """Sweeps as they were read, pooled."""
+
+    found: Gathered
+    arms: dict[tuple[str, str], Arm]  # by track and variant
+    rules: Rules
+
+
+def read_sweeps(
+    paths: Sequence[Path], *, metric: str | None = None, partial: bool = False, **asked: Any
+) -> Sweeps:
+    """Read everything at or below `paths`; arguments as of `judge_sweep`."""
+    found = gather(paths)
+    found.runs = judged_by(found.runs, metric)
+    return Sweeps(found, group(found.runs), agreed(found.runs, partial, **asked))
+
+
+def judge_arms(sweeps: Sweeps, matched: Matched) -> list[Judged]:
+    """Compare, audit and judge what was matched."""
+    return judge(compare(matched, sweeps.found, sweeps.rules))
+
+
+def judge_sweep(
+    paths: Sequence[Path], *, baseline: str | None = None, **rules: Any
+) -> list[Judged]:
+    """All comparisons of one or more sweeps, audited and judged.
+
+    Args:
+        baseline: the arm to compare with; None for those that the runs declare.
+        rules: metric, partial, alpha, margin_pct, family, tuning_seeds, as of analyze.py; what is
+            None is as the runs declared.
+    Raises:
+        AnalysisError: nothing can be read, or nothing compared.
+    """
+    sweeps = read_sweeps(paths, **rules)
+    return judge_arms(sweeps, match(sweeps.arms, sweeps.found.planned, baseline))

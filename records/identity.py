@@ -1,0 +1,20 @@
+"""What makes two runs one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Value = float | str  # of a tunable key: a number, or the name of what was chosen for a group
+Settings = dict[str, Value]  # as a run wrote them
+Hyper = tuple[tuple[str, Value], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
+Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
+
+
+def identity(track: str, variant: str, seed: int, hyper: Mapping[str, Value]) -> Identity:
+    """Track, variant, seed and hyper: two runs that share them are one."""
+    return track, variant, seed, tuple(sorted(hyper.items()))
+
+
+def in_order(hyper: Hyper) -> tuple[tuple[str, bool, Value], ...]:
+    """The key by which hypers are sorted: numbers before names."""
+    return tuple((key, isinstance(value, str), value) for key, value in hyper)
