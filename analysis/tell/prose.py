@@ -110,9 +110,9 @@ def track_choice(judged: Judged) -> str:
     """What the track's YAML says of it, in a sentence."""
     track = judged.comparison.track
     for run in judged.comparison.idea.selected.values():
-        about = (run.record.config or {}).get("about")
-        if isinstance(about, dict) and isinstance(about.get("track"), str):
-            return about["track"]
+        settings = (run.record.config or {}).get("track")
+        if isinstance(settings, dict) and isinstance(settings.get("about"), str):
+            return settings["about"]
     return f"{track}: the track that these runs were trained on"
 
 

@@ -774,7 +774,7 @@ def test_how_to_run_begins_with_the_sweeps_commands(tmp_path):
 def test_a_report_says_in_words_what_was_compared(tmp_path):
     records = grid()
     for run in records:
-        run["config"]["about"] = {"track": "Two sinusoids and noise."}
+        run["config"]["track"]["about"] = "Two sinusoids and noise."
     bench = report_of(write_sweep(tmp_path / "words", records))["bench_report"]
     assert bench["model"] == "dim 64, heads 4, layers 2"
     assert bench["track_choice"] == "Two sinusoids and noise."

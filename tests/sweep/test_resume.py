@@ -18,7 +18,9 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, once, small
 
-FOLDERS = ("conf", "models", "tracks", "training", "analysis", "hydra_plugins", "sweeping")
+FOLDERS = (
+    *("conf", "models", "tracks", "training", "records", "analysis", "hydra_plugins", "sweeping"),
+)
 ARMS = ("variant=baseline,idea", "seed=0,1", *SMALL)
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -66,7 +66,7 @@ def test_every_planned_run_leaves_one_record(sweep: Path) -> None:
     [command] = plan.pop("commands")
     assert command.startswith("python train.py --config-dir ")
     assert " -m variant=baseline,mine seed=0-1 hydra.sweep.dir=" in command  # as it was typed
-    assert plan == {"schema": 2, "runs": expected}
+    assert plan == {"schema": 3, "runs": expected}
     found = [
         {key: record[key] for key in ("track", "variant", "seed", "hyper")}
         for record in records(sweep).values()

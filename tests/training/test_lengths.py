@@ -106,7 +106,7 @@ def test_lag_biases_at_longer_contexts_are_those_of_the_definition(
         ),
         (
             ("variant=tensor_mixer", "variant.positions=none"),
-            r"variant\.mixer: TensorMixer is built for 8 tokens, and test@32 has 32: take a mixer "
+            r"variant\.mixer: TensorMixer is built for 8 tokens, and test@32 has 32: take one "
             r"that promises any length \(any_length\), or take out that split",
         ),
     ],

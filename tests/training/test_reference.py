@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -21,6 +22,7 @@ import training.build
 import training.errors
 import training.run
 from records.files import finite
+from records.signature import Signature
 from tests import reference
 from training.config import resolved, validated
 
@@ -329,6 +331,8 @@ def test_signature(run: Run) -> None:
     gathered = [reference.over_blocks(each) for each in (blocks, at_start)]
     same(seen["observed"], gathered[0], run.tolerance, least)
     same(seen["observed_at_start"], gathered[1], run.tolerance, least)
+    judged = msgspec.convert(seen, Signature)
+    assert judged.holds is reference.confirmed(run.config, *gathered)
 
 
 def test_figures(run: Run) -> None:
