@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from analysis.errors import AnalysisError
 from analysis.judge.audits.audit import Audit, Severity
-from analysis.judge.audits.budget import grid_edge_of
+from analysis.judge.audits.budget import PARITY, grid_edge_of, parity_of
 from analysis.judge.compare import Effect, measure
 from analysis.judge.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
 from analysis.judge.verdict import Case, Conclusion, conclude
@@ -238,10 +238,25 @@ def rejudge(
                 alpha=rules.alpha,
             )
         )
-    return [
+    judged = [
         Rejudged(report=report, **found)
         for report, found in zip(reports, conclude(cases), strict=True)
     ]
+    return [replace(each, audits=tuple(_parity_anew(each))) for each in judged]
+
+
+def _parity_anew(judged: Rejudged) -> Iterator[Audit]:
+    """The audits, those of parity by today's conclusion: another arm may be ahead of it."""
+    bench = judged.report.bench_report
+    costs = bench.baseline.cost, bench.idea.cost
+    if costs[0] is None or costs[1] is None:
+        yield from judged.audits
+        return
+    yield from (audit for audit in judged.audits if audit.code not in PARITY)
+    for code, parity in PARITY.items():
+        baseline = (bench.baseline.name, [costs[0].get(parity.cost)])
+        idea = (bench.idea.name, [costs[1].get(parity.cost)])
+        yield from parity_of(code, baseline, idea, judged.ahead)
 
 
 def _audits(bench: Bench, effect: Effect, changed: Collection[str]) -> Iterator[Audit]:

@@ -460,6 +460,27 @@ def test_a_report_of_this_bench_keeps_its_audits(tmp_path):
         assert now == (was if isinstance(was, str) else pytest.approx(was, rel=1e-12)), key
 
 
+def test_parity_is_judged_anew_by_who_is_ahead_now(tmp_path):
+    records = grid()
+    for run in pick(records, "idea", lr=None):
+        run["cost"]["parameters"] *= 2
+    path = own_report(tmp_path, records)
+    for alpha, severity in ((0.05, "warning"), (0.001, "note")):
+        [one] = earlier.rejudge(earlier.read(path), alpha=alpha)
+        found = [each for each in one.audits if each.code.endswith("_parity")]
+        assert [(each.code, each.severity) for each in found] == [("parameter_parity", severity)]
+    report = json.loads(path.read_text())
+    for each in (report, *report["comparisons"]):
+        bench = each["bench_report"]
+        bench["idea"]["cost"]["parameters"] = bench["baseline"]["cost"]["parameters"]
+    path.write_text(json.dumps(report))
+    assert "parameter_parity" not in severities(rejudged(path))
+    for each in (report, *report["comparisons"]):
+        each["bench_report"]["idea"]["cost"] = None  # nothing to judge it by
+    path.write_text(json.dumps(report))
+    assert severities(rejudged(path))["parameter_parity"] == "warning"
+
+
 def test_a_report_of_this_bench_is_judged_by_its_own_rules(tmp_path):
     records = grid(["baseline", "a", "b"]) + grid(["baseline", "a", "b"], track="series")
     for run in records:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from analysis.judge.select import Arm
 from analysis.read.recorded import RecordedRun
 from analysis.tell.text import hyper_text, seed_list, some
 from records.identity import Value, in_order
-from records.record import Cost
 
+Costs = Sequence[float | None]  # of each model; None where not recorded
 PARITY_PCT = 5.0  # of the baseline's: further apart is not the same budget
 
 
@@ -131,53 +132,67 @@ def tuned_on_reported_seeds_of(seeds: Iterable[int], tense: str) -> Audit:
     )
 
 
+class Parity(NamedTuple):
+    """What is compared of the arms' costs."""
+
+    cost: str  # a field of `Cost`
+    what: str  # it counts
+    by: str  # why the arm that has more may win
+
+
+PARITY = {  # by the audit's code
+    "parameter_parity": Parity("parameters", "parameters", "size"),
+    "flop_parity": Parity("flops_per_example", "FLOPs for an example's forward pass", "compute"),
+    "memory_parity": Parity("saved_bytes", "bytes saved for the backward pass", "memory"),
+}
+
+
 def parameter_parity(comparison: Comparison, ahead: Ahead | None) -> Iterator[Audit]:
     """The selected configurations differ in size."""
-    yield from _parity(
-        comparison, ahead, "parameter_parity", lambda c: c.parameters, "parameters", "size"
-    )
+    yield from _parity(comparison, ahead, "parameter_parity")
 
 
 def flop_parity(comparison: Comparison, ahead: Ahead | None) -> Iterator[Audit]:
     """The selected configurations differ in what a prediction costs."""
-    what = "FLOPs for an example's forward pass"
-    yield from _parity(
-        comparison, ahead, "flop_parity", lambda c: c.flops_per_example, what, "compute"
-    )
+    yield from _parity(comparison, ahead, "flop_parity")
 
 
 def memory_parity(comparison: Comparison, ahead: Ahead | None) -> Iterator[Audit]:
     """The selected configurations differ in what training keeps for the backward pass."""
-    what = "bytes saved for the backward pass"
-    yield from _parity(comparison, ahead, "memory_parity", lambda c: c.saved_bytes, what, "memory")
+    yield from _parity(comparison, ahead, "memory_parity")
 
 
-def _parity(
-    comparison: Comparison,
-    ahead: Ahead | None,
-    code: str,
-    value: Callable[[Cost], float | None],
-    what: str,
-    by: str,
+def _parity(comparison: Comparison, ahead: Ahead | None, code: str) -> Iterator[Audit]:
+    baseline, idea = (
+        (side.name, [getattr(run.record.cost, PARITY[code].cost) for run in side.selected.values()])
+        for side in comparison.sides
+    )
+    yield from parity_of(code, baseline, idea, ahead)
+
+
+def parity_of(
+    code: str, baseline: tuple[str, Costs], idea: tuple[str, Costs], ahead: Ahead | None
 ) -> Iterator[Audit]:
-    """A warning where the arm that is ahead has more; a note where it has less, or none is."""
-    means = []
-    for side in comparison.sides:
-        values = [value(run.record.cost) for run in side.selected.values()]
-        if None in values:
-            return  # said among the limitations
-        means.append(float(np.mean(np.array(values, dtype=np.float64))))
-    here, there = means
+    """A warning where the arm that is ahead has more; a note where it has less, or none is.
+
+    Args:
+        baseline, idea: each arm's name, and what each of its models costs.
+    """
+    (one, costs), (other, others) = baseline, idea
+    if None in (*costs, *others):
+        return  # said among the limitations
+    here, there = (float(np.mean(np.array(each, dtype=np.float64))) for each in (costs, others))
     if abs(there - here) <= here * PARITY_PCT / 100:
         return
-    told = f"{comparison.idea.name} has {there:.7g} {what}, {comparison.baseline.name} {here:.7g}"
+    _, what, by = PARITY[code]
+    told = f"{other} has {there:.7g} {what}, {one} {here:.7g}"
     if here:
         told += f": {100 * abs(there - here) / here:.3g} % {'more' if there > here else 'less'}"
     even = f"Change a width so that both arms have as many: the larger may win by {by} alone."
     if ahead is None:
         yield Audit(code, "note", f"{told}; no difference of the scores is decided.", even)
         return
-    name = (comparison.idea if ahead == "idea" else comparison.baseline).name
+    name = other if ahead == "idea" else one
     if ahead == ("idea" if there > here else "baseline"):
         yield Audit(code, "warning", f"{told}; {name} is ahead with more.", even)
     else:
