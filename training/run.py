@@ -154,7 +154,8 @@ def amiss(found: Mapping[str, Any]) -> list[str]:
         said.append(f"DEAD, the loss hardly depends on {', '.join(dead)}")
     if probes["split_overlap"]:
         said.append(
-            f"OVERLAP, {probes['split_overlap']} test examples also stand in train or validation"
+            f"OVERLAP, test examples that also stand in train or validation: "
+            f"{probes['split_overlap']}"
         )
     if probes["loss_ablation" if found["metric"]["can_tie"] else "ablation"] == 0:
         said.append("IDLE, the test score is the same without the mechanism")

@@ -15,6 +15,7 @@ from analysis.judge.select import Arm, Selection, select
 from analysis.read.gather import Gathered
 from analysis.read.recorded import RecordedRun, read_examples
 from analysis.read.rules import Rules
+from analysis.tell.text import how_many
 from records.files import EXAMPLES
 from records.identity import Identity, in_order
 from records.reading import Unreadable
@@ -129,7 +130,9 @@ def match(
         baselines = {baseline}
     for (track, variant), count in Counter((run.track, run.variant) for run in planned).items():
         if (track, variant) not in arms:
-            matched.absent.append(f"{variant} on {track} left no record of {count} planned runs.")
+            matched.absent.append(
+                f"{variant} on {track} left no record of {how_many(count, 'planned run')}."
+            )
             if variant not in baselines:
                 matched.absent_ideas.append(track)
     for (track, variant), arm in arms.items():
@@ -242,7 +245,7 @@ def measure(
             return Effect(d, counts, p_min)
     level = abs(float(baseline.mean()))
     margin = level * rules.margin_pct / 100
-    mde = statistics.minimal_detectable_effect(d, rules.alpha / comparisons)
+    mde = statistics.minimal_detectable_effect(d, rules.alpha, comparisons)
     sd = statistics.spread(d)
     p_value = statistics.sign_flip_p(d)
     p_min = min(p_min, p_value)  # of drawn flips a few more or less may count

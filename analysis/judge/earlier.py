@@ -19,7 +19,7 @@ from analysis.judge.compare import Effect, measure
 from analysis.judge.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
 from analysis.judge.verdict import Case, Conclusion, conclude
 from analysis.read.rules import Rules
-from analysis.tell.text import hyper_text, number, seed_list, some
+from analysis.tell.text import how_many, hyper_text, number, seed_list, some
 from records.identity import Settings
 from records.reading import MALFORMED, Part, what_is_wrong
 from records.record import Alpha, Positive
@@ -317,15 +317,16 @@ def _found(bench: Bench, effect: Effect) -> Iterator[Audit]:
             signature is not None and bench.models < n,
             "signature_of_few_models",
             "warning",
-            f"The signature was read off {bench.models} of {n} models, as far as the report says.",
+            f"The signature was read off {bench.models} of {how_many(n, 'model')}, as far as the "
+            "report says.",
             "Read it off every model.",
         ),
         (
             signature is not None and bench.models >= n and "per_model" not in signature,
             "observations_not_recorded",
             "note",
-            f"What was observed in each of the {n} models was not recorded, nor what would have "
-            "refuted the prediction.",
+            f"What was observed in each of {how_many(n, 'model')} was not recorded, nor what would "
+            "have refuted the prediction.",
             again,
         ),
         (
@@ -421,7 +422,8 @@ def _contradictions(bench: Bench, effect: Effect) -> Iterator[str]:
     if said.per_seed_diffs not in (None, [None if math.isnan(x) else x for x in effect.d]):
         yield "the per-seed differences are not those of the scores"
     if said.idea_wins not in (None, effect.counts.wins):
-        yield f"{said.idea_wins} wins are reported, the scores have {effect.counts.wins}"
+        wins = how_many(said.idea_wins or 0, "win")
+        yield f"it reports {wins}, the scores have {effect.counts.wins}"
     numbers = ["delta_mean"]
     if bench.audits is not None:  # earlier reports drew and rounded p, and called another thing mde
         numbers += ["p_value", "mde"]

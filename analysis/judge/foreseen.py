@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from analysis.judge.audits.budget import tuned_on_reported_seeds_of
+from analysis.judge.audits.budget import tuned_on_reported_seeds_of, untuned_of
 from analysis.judge.audits.evidence import few_seeds_of
 from analysis.read.rules import Rules
-from analysis.tell.text import hyper_text
+from analysis.tell.text import how_many, hyper_text
 from records.record import PlannedRun
 
 
@@ -32,18 +32,14 @@ def foreseen(runs: Sequence[PlannedRun], baseline: str | None, rules: Rules) -> 
     family_size = (
         max(comparisons.values()) if rules.family == "track" else sum(comparisons.values())
     )
-    planned = f"{len(reported)} seeds are to be reported"
+    planned = f"the sweep reports on {how_many(len(reported), 'seed')}"
     audits = [*few_seeds_of(len(reported), family_size, rules.alpha, planned)]
     grids: dict[tuple[str, str], set[str]] = defaultdict(set)  # arm → what it is tuned over
     for run in runs:
         grids[run.track, run.variant].add(hyper_text(run.hyper))
     is_tuned = any(len(grid) > 1 for grid in grids.values())
-    if is_tuned and not rules.tuning_seeds:
-        audits.append(tuned_on_reported_seeds_of(reported, "will be"))
-    found = [f"{audit.code}: {audit.message} {audit.advice}" for audit in audits]
     if not is_tuned:
-        found.append(
-            f"not tuned: every arm has one configuration, {hyper_text(runs[0].hyper)}, and which "
-            "arm it suits decides. Sweep lr, or another tunable key, over several values."
-        )
-    return found
+        audits.append(untuned_of(hyper_text(run.hyper) for run in runs))
+    elif not rules.tuning_seeds:
+        audits.append(tuned_on_reported_seeds_of(reported, "will be"))
+    return [f"{audit.code}: {audit.message} {audit.advice}" for audit in audits]

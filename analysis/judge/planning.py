@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.errors import AnalysisError
-from analysis.judge.audits.evidence import out_of_range
 from analysis.judge.compare import match, pair_up
+from analysis.judge.levels import out_of_range
 from analysis.judge.select import Arm, select
 from analysis.judge.statistics import EXACT_UP_TO, can_show, detectable_dz, seeds_needed, spread
 from analysis.read.rules import Rules
+from analysis.tell.text import how_many
 
 SEEDS = (4, 8, 16, 32)
 UPPER = 0.8  # confidence of the upper limit of the standard deviation
@@ -73,7 +74,7 @@ def plan(
         plans.append(
             _plan(
                 title=f"{idea.arm.track}: {idea.name} against {one.name}",
-                basis=f"the differences of {len(one.paired)} pairs",
+                basis=f"the differences of {how_many(len(one.paired), 'pair')}",
                 d=idea.scores - one.scores,
                 scores=one.scores,
                 arms=pair,
@@ -91,8 +92,8 @@ def _alone(arm: Arm, rules: Rules, effect_pct: float, comparisons: int) -> Plan:
     scores = np.array([best.runs[seed].test for seed in sorted(best.runs)])
     return _plan(
         title=f"{arm.track}: an idea against {arm.variant}",
-        basis=f"{len(scores)} runs of {arm.variant} alone, times √2, as if pairing by seed bought "
-        "nothing; a pilot of both arms would need fewer seeds",
+        basis=f"{how_many(len(scores), 'run')} of {arm.variant} alone, times √2, as if pairing by "
+        "seed bought nothing; a pilot of both arms would need fewer seeds",
         d=scores * math.sqrt(2),
         scores=scores,
         arms=(arm, arm),
@@ -119,9 +120,10 @@ def _plan(
     sd = spread(d)
     if sd is None:
         raise AnalysisError(
-            f"--plan, {title}: its standard deviation cannot be told from {len(d)} scores "
-            f"({np.isfinite(d).sum()} finite, {len(set(d.tolist()))} different): make a pilot of "
-            "at least two seeds, better four, that train"
+            f"--plan, {title}: its standard deviation cannot be told from "
+            f"{how_many(len(d), 'score')} ({np.isfinite(d).sum()} finite, "
+            f"{len(set(d.tolist()))} different): make a pilot of at least two seeds, better "
+            "four, that train"
         )
     level = abs(float(scores.mean()))
     effect = level * effect_pct / 100

@@ -345,9 +345,14 @@ def _reaches_power(
     return float(brentq(lambda x: power(x) - POWER, low, high, xtol=xtol))
 
 
+def is_within(p_min: float, comparisons: int, alpha: float) -> bool:
+    """Whether a p can be significant in a family of `comparisons`, by Holm's first step."""
+    return comparisons * p_min <= alpha
+
+
 def can_show(pairs: int, comparisons: int, alpha: float) -> bool:
-    """Whether so many pairs, all of them not 0, can be significant at all: Holm over the family."""
-    return comparisons * least_p(pairs, pairs) <= alpha
+    """Whether so many pairs, all of them not 0, can be significant at all."""
+    return is_within(least_p(pairs, pairs), comparisons, alpha)
 
 
 def fewest_pairs(comparisons: int, alpha: float) -> int | None:
@@ -375,16 +380,17 @@ def seeds_needed(effect: float, sd: float, comparisons: int, alpha: float) -> in
     return needed if can_show(needed, comparisons, alpha) else None
 
 
-def minimal_detectable_effect(d: Array, alpha: float) -> float | None:
-    """Smallest |mean of d| that is found with power 0.8 at level `alpha`, in units of the metric.
+def minimal_detectable_effect(d: Array, alpha: float, comparisons: int = 1) -> float | None:
+    """Smallest |mean of d| that is found with power 0.8 at level α/m, in units of the metric.
 
-    None without spread, and where no outcome of the sign-flip test could reach `alpha`.
+    None without spread, and where no outcome of the sign-flip test could be significant among m
+    comparisons.
     Source: Bloom (1995), Evaluation Review 19.
     """
     sd = spread(d)
-    if sd is None or smallest_p(d) > alpha:
+    if sd is None or not is_within(smallest_p(d), comparisons, alpha):
         return None
-    dz = detectable_dz(d.size, alpha)
+    dz = detectable_dz(d.size, alpha / comparisons)
     return None if dz is None else dz * sd
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from analysis.judge.audits import audit, audit_conclusion
 from analysis.judge.audits.audit import Ahead, Audit
 from analysis.judge.compare import Comparison, Effect
-from analysis.judge.statistics import INERT_ULPS, Direction, holm
+from analysis.judge.statistics import INERT_ULPS, Direction, holm, is_within
 
 SystemVerdict = Literal["worked", "partial", "failed", "invalid"]
 PracticalVerdict = Literal["helps", "hurts", "no_effect", "unknown"]
@@ -109,7 +109,7 @@ class Conclusion(Case):
             return Verdict.BETTER if better else Verdict.WORSE
         if negligible or self.is_tied:
             return Verdict.EQUIVALENT
-        if self.family_size * self.effect.p_min > self.alpha:
+        if not is_within(self.effect.p_min, self.family_size, self.alpha):
             return Verdict.UNDERPOWERED
         return Verdict.INCONCLUSIVE
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from analysis.errors import AnalysisError
 from analysis.read.recorded import RecordedRun
+from analysis.tell.text import how_many
 from records.files import PLAN, RECORD, SUPERSEDED
 from records.reading import Unreadable
 from records.record import Plan, PlannedRun, Record, read_plan, read_record
@@ -154,8 +155,8 @@ def _nothing_found(paths: Sequence[Path], found: Gathered) -> str:
         )
     if found.planned:
         return (
-            f"no record ({RECORD}) in {where}, though {len(found.planned)} runs were planned: "
-            "see their logs, or wait for the first to finish"
+            f"no record ({RECORD}) in {where}, though the plans hold "
+            f"{how_many(len(found.planned), 'run')}: see their logs, or wait for the first to end"
         )
     return (
         f"no record ({RECORD}) in {where}; expected a sweep's directory, such as "

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from analysis.judge.compare import Comparison, Effect, Side
 from analysis.judge.statistics import EXACT_UP_TO, POWER
 from analysis.judge.verdict import Judged, Verdict
-from analysis.tell.text import counted, hyper_text, intervals, number, seed_list, setting
+from analysis.tell.text import counted, how_many, hyper_text, intervals, number, seed_list, setting
 from records.identity import Value
 from records.probes import ABLATION, CAUSAL, REACH, SPLIT_OVERLAP
 from records.settings import differing, flat, is_below
@@ -34,12 +34,13 @@ def verdict_sentence(judged: Judged, means: tuple[float | None, float | None]) -
             f"(Holm over {comparison.family_size}: {number(judged.p_holm)})"
         )
         sentences.append(
-            f"On track {comparison.track} over {len(comparison.seeds)} paired seeds, the mean test "
-            f"{comparison.metric.name} ({comparison.metric.better}) is {number(means[1], 6)} for "
-            f"{comparison.idea.name} and {number(means[0], 6)} for {comparison.baseline.name}: "
-            f"a difference of {number(effect.delta_mean)}{_relative(effect.delta_mean, means[0])}, "
-            f"{shown_intervals(comparison)}; {p}; {effect.counts.wins} wins, "
-            f"{effect.counts.ties} ties, {effect.counts.losses} losses."
+            f"On track {comparison.track} over {how_many(len(comparison.seeds), 'paired seed')}, "
+            f"the mean test {comparison.metric.name} ({comparison.metric.better}) is "
+            f"{number(means[1], 6)} for {comparison.idea.name} and {number(means[0], 6)} for "
+            f"{comparison.baseline.name}: a difference of {number(effect.delta_mean)}"
+            f"{_relative(effect.delta_mean, means[0])}, "
+            f"{shown_intervals(comparison)}; {p}; {how_many(effect.counts.wins, 'win')}, "
+            f"{how_many(effect.counts.ties, 'tie')}, {how_many(effect.counts.losses, 'loss')}."
         )
     sentences.append(f"Its signature is {signature_phrase(judged)}.")
     sentences.append(_weaknesses(judged))
@@ -90,7 +91,7 @@ def signature_phrase(judged: Judged) -> str:
     models = judged.comparison.idea.selected.values()
     if all(run.record.signature is None for run in models):
         return "not tested: the idea predicts none"
-    return f"confirmed in {judged.signature_confirmed} of {len(models)} models"
+    return f"confirmed in {judged.signature_confirmed} of {how_many(len(models), 'model')}"
 
 
 def model(judged: Judged) -> str:
@@ -162,7 +163,7 @@ def protocol_notes(judged: Judged) -> str:
     """How the numbers came about."""
     comparison = judged.comparison
     chosen = "; ".join(
-        f"{side.name} over {len(side.selection.candidates)} configurations on seeds "
+        f"{side.name} over {how_many(len(side.selection.candidates), 'configuration')} on seed "
         f"{seed_list(side.selection.compared)}"
         for side in comparison.sides
     )
@@ -225,8 +226,8 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
             *(raised.message for raised in judged.audits),
             *absent,
             f"One track ({comparison.track}) and one metric ({comparison.metric.name}) were "
-            f"judged, on {len(comparison.seeds)} seeds, on {', '.join(devices)}: other tasks, "
-            "sizes, longer contexts and longer training were not measured.",
+            f"judged, on {how_many(len(comparison.seeds), 'seed')}, on {', '.join(devices)}: other "
+            "tasks, sizes, longer contexts and longer training were not measured.",
             *(sentence for holds, sentence in unmeasured if holds),
             "The sign-flip test assumes that the arms are exchangeable where there is no effect: "
             "very skewed differences of mean zero are rejected about twice as often as the level "

@@ -24,6 +24,7 @@ from analysis.tell.report import mean_of, secondary
 from analysis.tell.text import (
     NONE,
     duration,
+    how_many,
     hyper_text,
     number,
     printable,
@@ -71,7 +72,9 @@ def show(judged: Sequence[Judged], absent: Iterable[str], hidden: int) -> None:
     if not in_full:
         console.print(plain("Arms, numbers and audits are in the report; --only NAME shows them."))
     if hidden:
-        console.print(plain(f"{hidden} more comparisons are in the report and in the families."))
+        console.print(
+            plain(f"The report and the families hold {how_many(hidden, 'more comparison')}.")
+        )
     for sentence in absent:
         console.print(plain(sentence, "yellow"))
 
@@ -239,7 +242,8 @@ def show_plan(plans: Sequence[Plan], unreadable: Sequence[str]) -> None:
 def _option(option: Option | str) -> str:
     if isinstance(option, str):
         return option
-    return f"{option.seeds} seeds, {option.runs} runs, {duration(option.seconds)} of training"
+    counts = f"{how_many(option.seeds, 'seed')}, {how_many(option.runs, 'run')}"
+    return f"{counts}, {duration(option.seconds)} of training"
 
 
 def _arms_table(title: str, metric: str) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, Context, Decimal
 
 from records.identity import Value
 from records.record import PlannedRun
@@ -16,6 +17,19 @@ NONE = "–"
 def number(value: float | None, digits: int = 4) -> str:
     """`value` to so many significant digits; a dash where there is none."""
     return NONE if value is None else f"{value:.{digits}g}"
+
+
+def rounded_up(value: float, digits: int = 3) -> str:
+    """`value` to so many significant digits, never below what it is."""
+    up = Context(digits, ROUND_CEILING).create_decimal(Decimal(repr(value)))
+    return f"{float(up):.{digits}g}"
+
+
+def how_many(count: int, thing: str) -> str:
+    """`1 seed`, `8 seeds`, `2 losses`."""
+    if count == 1:
+        return f"1 {thing}"
+    return f"{count} {thing}{'es' if thing.endswith('s') else 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -56,7 +70,7 @@ def intervals(
         t: Student's t interval at 1 − alpha.
     """
     if signflip is None:
-        none = f"no sign-flip interval from {pairs} pairs"
+        none = f"no sign-flip interval from {how_many(pairs, 'pair')}"
         return none if t is None else f"{level(alpha)} t interval {interval(t)} ({none})"
     told = f"{level(alpha)} sign-flip interval {interval(signflip)}"
     if comparisons == 1:
@@ -81,7 +95,7 @@ def weakened_by(raised: Iterable[tuple[str, str]]) -> str:
     for severity, code in raised:
         by_severity[severity].append(code)
     told = [
-        f"{len(codes)} {severity}{'s' if len(codes) > 1 else ''}: {counted(codes)}"
+        f"{how_many(len(codes), severity)}: {counted(codes)}"
         for severity, codes in by_severity.items()
         if codes
     ]

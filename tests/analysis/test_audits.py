@@ -257,7 +257,7 @@ def test_trap_diverged_run(tmp_path, records):
     [(severity, message), (other, others)] = raised(judged, "diverged_run")
     assert (severity, other) == ("void", "warning")
     assert "lr=0.003" not in others
-    assert "1 of the 8 runs of idea" in message
+    assert "1 of 8 runs of idea" in message
     assert "idea seed=6 lr=0.003" in message
     assert (judged.verdict, judged.system_verdict) == ("invalid", "failed")
     assert judged.p_value is None
@@ -340,7 +340,7 @@ def test_trap_grid_edge(tmp_path, records, arm, lr, end):
 
 def test_grid_edge_of_any_swept_key(tmp_path):
     records = grid(lrs=[0.003])  # one value has no edge
-    assert faults(analysed(write_sweep(tmp_path / "one", records))[0]) == []
+    only(analysed(write_sweep(tmp_path / "one", records))[0], "untuned")
     for run in grid(lrs=[0.003]):
         run["hyper"]["gamma"] = 2
         run["scores"]["validation"] = 9.0
@@ -503,14 +503,14 @@ def test_trap_unplanned_run(tmp_path, records):
     [judged] = analysed(write_sweep(tmp_path / "more", records + more, plan=records))
     severity, message = only(judged, "unplanned_run")
     assert severity == "warning"
-    assert "6 runs stand in no plan: baseline seed=8 lr=0.0015" in message
+    assert "No plan holds 6 runs: baseline seed=8 lr=0.0015" in message
     # a second sweep that planned them is no fault
     again = [write_sweep(tmp_path / "a", records), write_sweep(tmp_path / "b", more)]
     assert faults(analysed(*again)[0]) == []
     # a plan that was lost, or emptied: whether runs were left out cannot be told
     for name, sweep in (("none", {"planned": False}), ("empty", {"plan": []})):
         [judged] = analysed(write_sweep(tmp_path / name, records, **sweep))
-        assert "48 runs stand in no plan" in only(judged, "unplanned_run")[1]
+        assert "No plan holds 48 runs" in only(judged, "unplanned_run")[1]
 
 
 @pytest.mark.parametrize("starts", ["recorded", "older", "older idea"])
@@ -527,7 +527,7 @@ def test_trap_init_mismatch(tmp_path, records, starts):
     [judged] = analysed(write_sweep(tmp_path / "other", records))
     severity, message = only(judged, "init_mismatch")
     assert severity == "warning"
-    assert "2 parameters of one name and shape start different" in message
+    assert "The arms start 2 parameters of one name and shape otherwise" in message
     assert "embed.weight 64x1 (seed 2, 5)" in message
     assert "blocks.0.mixer.query.weight 64x64 (seed 2, 5)" in message
     for run in pick(records, "idea"):  # of another shape, or absent, it cannot start alike
@@ -545,7 +545,7 @@ def test_a_start_that_a_variant_declares_is_a_note(tmp_path, records, arm):
     severity, message = only(judged, "init_mismatch")
     assert severity == "note"
     against = ("initialisation", "twin") if arm == "baseline" else ("twin", "initialisation")
-    assert "3 parameters of one name and shape start different" in message
+    assert "The arms start 3 parameters of one name and shape otherwise" in message
     assert "head.bias 8 (seed 0–7)" in message
     assert "(initial_stream: {} against {})".format(*against) in message
 
@@ -564,10 +564,10 @@ def test_a_mixer_s_start_explains_what_is_in_that_part_alone(tmp_path, records, 
     (warning, outside), (note, inside) = raised(judged, "init_mismatch")
     assert (warning, note) == ("warning", "note")
     assert outside.endswith(
-        "1 parameters of one name and shape start different in the arms: head.bias 8 (seed 0–7)."
+        "The arms start 1 parameter of one name and shape otherwise: head.bias 8 (seed 0–7)."
     )
     against = "– against dct" if arm == "baseline" else "dct against –"
-    assert "arms: blocks.0.mixer.query.weight 64x64 (seed 0–7), as" in inside
+    assert "otherwise: blocks.0.mixer.query.weight 64x64 (seed 0–7), as" in inside
     assert f"as the variants declare ({part}.start: {against})." in inside
 
 
@@ -716,7 +716,31 @@ def test_trap_tuned_on_reported_seeds(tmp_path):
     assert "tuning_seeds is seed 0–3, was declared none" in message
     assert judged.comparison.seeds == tuple(range(4, 12))
     single = write_sweep(tmp_path / "single", grid(lrs=[0.003]))  # nothing was chosen
-    assert analysed(single)[0].audits == ()
+    assert raised(analysed(single)[0], "tuned_on_reported_seeds") == []
+
+
+def test_trap_untuned(tmp_path):
+    [judged] = analysed(write_sweep(tmp_path / "one", grid(lrs=[0.003])))
+    severity, message = only(judged, "untuned")
+    assert severity == "note"
+    assert message == (
+        "Every arm has one configuration, lr=0.003 gamma=1, and which arm it suits decides."
+    )
+    assert faults(analysed(write_sweep(tmp_path / "clean", grid()))[0]) == []
+    for arm in ("baseline", "idea"):  # one arm that is tuned alone is another matter
+        other = {"baseline": "idea", "idea": "baseline"}[arm]
+        records = grid([arm]) + grid([other], lrs=[0.003])
+        found = faults(analysed(write_sweep(tmp_path / arm, records))[0])
+        assert found == ["unequal_grid"]
+    records = grid(["baseline"], lrs=[0.003]) + grid(["idea"], lrs=[0.006])
+    [judged] = analysed(write_sweep(tmp_path / "unlike", records))
+    [(_, message)] = raised(judged, "untuned")
+    assert "one configuration, lr=0.003 gamma=1; lr=0.006 gamma=1, and" in message
+    records = grid(lrs=[0.003])
+    for run in records:
+        run["hyper"] = {}
+    [judged] = analysed(write_sweep(tmp_path / "nothing", records))
+    assert "one configuration, of no tunable key, and" in only(judged, "untuned")[1]
 
 
 @ARMS
@@ -792,10 +816,10 @@ def test_of_an_older_record_an_accuracy_that_did_not_move_tells_nothing(tmp_path
 @pytest.mark.parametrize(
     ("accuracy", "told"),
     [
-        (1.0, "All 8 test scores of {} are 1, the highest that accuracy can be: "),
+        (1.0, "Each of 8 test scores of {} is 1, the highest that accuracy can be: "),
         (1 - 4 * 2.0**-23, "the highest that accuracy can be"),
-        (0.0, "All 8 test scores of {} are 0, the lowest that accuracy can be: "),
-        (0.875, "All 8 test scores of {} are 0.875, on every seed the same: "),
+        (0.0, "Each of 8 test scores of {} is 0, the lowest that accuracy can be: "),
+        (0.875, "Each of 8 test scores of {} is 0.875, on every seed the same: "),
         (1 - 5 * 2.0**-23, "on every seed the same"),
     ],
 )
@@ -834,6 +858,19 @@ def test_what_is_saturated_depends_on_the_metric(tmp_path, records, metric, scor
     assert len(found) == is_saturated
 
 
+@ARMS
+def test_whether_an_arm_is_saturated_is_asked_of_its_own_metric(tmp_path, arm):
+    """Not of the baseline's first record, which may be older, or of another version."""
+    records = grid(lrs=[0.003])
+    for run in records:
+        can_tie(run, 1.0 if run["variant"] == arm else 0.5 + run["seed"] / 100)
+        if run["variant"] != arm or run["seed"] == 0:
+            del run["metric"]["bounds"], run["metric"]["can_tie"]
+    [judged] = analysed(write_sweep(tmp_path, records, examples=False))
+    [(_, message)] = raised(judged, "saturated")
+    assert message.startswith(f"Each of 8 test scores of {arm} is 1, the highest that accuracy")
+
+
 def test_one_pair_does_not_show_that_scores_do_not_vary(tmp_path):
     for seeds, known in ((1, []), (2, ["warning"] * 2)):
         records = grid(seeds=range(seeds))
@@ -870,7 +907,7 @@ def test_trap_split_overlap(tmp_path, records, arm):
     [judged] = analysed(write_sweep(tmp_path, records))
     severity, message = only(judged, "split_overlap")
     assert severity == "void"
-    assert f"Up to 3 test examples of {arm}" in message
+    assert f"hold up to 3 test examples of {arm} (seed 4, 6)" in message
     assert "seed 4, 6" in message
     assert judged.verdict == "invalid"
 
@@ -900,6 +937,8 @@ def test_trap_few_seeds(tmp_path, ideas, seeds, few):
         (1e-5, None, None),
         (0.99e-5, "only 18 to 20 seeds can reach level 9.9e-06 in a family of 1: of more than 20 "
          "pairs flips are drawn, and p is at least 1e-05.", "Run 18 to 20 seeds."),
+        (2e-6, "only 20 seeds can reach level 2e-06 in a family of 1: of more than 20 "
+         "pairs flips are drawn, and p is at least 1e-05.", "Run 20 seeds."),
         (1e-6, "no number of seeds can reach level 1e-06 in a family of 1: p is at least 1.91e-06 "
          "of 20 pairs, and of more than 20 pairs flips are drawn, and p is at least 1e-05.",
          "Declare a level of at least 1.91e-06, which 20 seeds can reach."),
@@ -914,10 +953,10 @@ def test_above_20_pairs_few_seeds_knows_what_drawn_flips_can_show(tmp_path, alph
     assert judged.p_value == judged.effect.p_min == 1e-5
     if told is None:
         assert judged.verdict == "idea better (significant)"
-        assert faults(judged) == []
+        assert raised(judged, "few_seeds") == []
         return
     assert judged.verdict == "underpowered"
-    assert only(judged, "few_seeds") == ("warning", f"25 of 25 pairs differ; {told}")
+    assert raised(judged, "few_seeds") == [("warning", f"25 of 25 pairs differ; {told}")]
     assert judged.audits[0].advice == advice
 
 
@@ -930,8 +969,11 @@ def test_few_seeds_of_a_plan():
         "can be significant."
     )
     assert found.advice == "Run at least 7 seeds."
+    [found] = few_seeds_of(8, 3, 1e-6, "8 seeds are planned")
+    level = float(found.advice.split()[6].strip(","))
+    assert list(few_seeds_of(20, 3, level, "20 seeds are planned")) == []  # 5.72e-06 is too low
     [found] = few_seeds_of(8, 2, 1e-6, "8 seeds are planned")
-    assert found.advice.startswith("Declare a level of at least 3.81e-06")  # 2 · 2/2²⁰
+    assert found.advice.startswith("Declare a level of at least 3.82e-06,")  # 2 · 2/2²⁰, rounded up
 
 
 def test_trap_fixed_data(tmp_path, records):
@@ -1196,7 +1238,7 @@ def test_a_candidate_with_fewer_seeds_weakens_the_choice(tmp_path, records):
     [judged] = analysed(write_sweep(tmp_path, few))
     severity, message = only(judged, "unpaired_seed")
     assert severity == "warning"
-    assert "baseline was tuned on 1 seeds alone" in message
+    assert "baseline was tuned on 1 seed alone" in message
     assert "lr=0.0015 gamma=1 has no run of seed 1–7" in message
 
 

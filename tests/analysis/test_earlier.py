@@ -207,7 +207,7 @@ def diverged(bench):
 
 RAISED = [  # report, what is changed, the audit: code, severity, how the message begins, the advice
     ("tensor_mixer", set_to(7, "comparison", "idea_wins"), "report_disagrees", "void",
-     "The report contradicts its own scores: 7 wins are reported, the scores have 8.",
+     "The report contradicts its own scores: it reports 7 wins, the scores have 8.",
      "Judge the runs that it was made from."),
     ("tensor_mixer", diverged, "diverged_run", "void", "A score is missing", "Judge the runs."),
     ("lag_bias", None, "inert", "warning", "The arms agree to 1 float32 ulps", "Look for"),
@@ -216,7 +216,7 @@ RAISED = [  # report, what is changed, the audit: code, severity, how the messag
     ("tensor_mixer", None, "signature_of_few_models", "warning",
      "The signature was read off 1 of 8 models", "Read it off every model."),
     ("lag_bias", None, "observations_not_recorded", "note",
-     "What was observed in each of the 8 models was not recorded", "Train again"),
+     "What was observed in each of 8 models was not recorded", "Train again"),
     ("lag_bias", None, "parity_not_recorded", "warning", "Parameters and FLOPs", "Train again"),
     ("lag_bias", None, "cost_not_recorded", "note", "Time and memory", "Train again"),
     ("lag_bias", None, "hashes_not_recorded", "note", "Whether the arms", "Train again"),

@@ -61,7 +61,7 @@ def test_without_its_baseline_every_arm_is_compared_and_without_a_name_all_but_o
 def test_it_says_how_many_seeds_would_do() -> None:
     [said, _] = foreseen(planned("baseline i j k l", 6), "baseline", Rules())
     assert said == (
-        "few_seeds: 6 seeds are to be reported; at level 0.05 in a family of 4 at least 8 must "
+        "few_seeds: the sweep reports on 6 seeds; at level 0.05 in a family of 4 at least 8 must "
         "differ, or no outcome can be significant. Run at least 8 seeds."
     )
 
@@ -84,8 +84,8 @@ def test_a_level_that_more_seeds_cannot_show(alpha: float, seeds: int, said: str
     [
         ("baseline idea", LRS, {}, ["tuned_on_reported_seeds"]),
         ("baseline idea", LRS, {"tuning_seeds": TUNING}, []),
-        ("baseline idea", LRS[:1], {}, ["not tuned"]),
-        ("baseline idea", LRS[:1], {"tuning_seeds": TUNING}, ["not tuned"]),
+        ("baseline idea", LRS[:1], {}, ["untuned"]),
+        ("baseline idea", LRS[:1], {"tuning_seeds": TUNING}, ["untuned"]),
         ("idea", LRS[:1], {}, []),
     ],
 )

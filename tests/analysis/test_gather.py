@@ -203,7 +203,7 @@ def test_directories_that_hold_nothing(tmp_path):
     assert "no record (result.json)" in told([tmp_path / "empty"])
     assert str(tmp_path / "empty") in told([tmp_path / "empty"])
     write_sweep(tmp_path / "dead", [], plan=grid())
-    assert "48 runs were planned" in told([tmp_path / "dead"])
+    assert "the plans hold 48 runs" in told([tmp_path / "dead"])
     write_run(tmp_path / "bad", {"schema": 1})
     assert "schema" in told([tmp_path / "bad"])
     with pytest.raises(AnalysisError, match=r"no sweep \(a directory with plan.json\)"):

@@ -520,7 +520,7 @@ def test_seeds_that_tune_are_not_reported(tmp_path):
     assert comparison["p_selection_aware"] is comparison["ci_signflip"] is None
     assert comparison["p_value"] == 2 / 32
     assert comparison["verdict"] == "underpowered"
-    assert "idea over 3 configurations on seeds 0–2" in apart["protocol_notes"]
+    assert "idea over 3 configurations on seed 0–2" in apart["protocol_notes"]
 
 
 def test_a_selection_that_cannot_be_redone(tmp_path):

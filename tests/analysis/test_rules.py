@@ -233,7 +233,7 @@ def test_only_hides_from_the_table_and_from_nothing_else(tmp_path, capsys):
     assert "sequence: b against baseline" in out
     assert "series: b against baseline" in out
     assert "Holm over 6" in out
-    assert "4 more comparisons are in the report and in the families" in out
+    assert "The report and the families hold 4 more comparisons." in out
     assert run(sweep, "--only", "series") == 0
     assert "3 more comparisons" in capsys.readouterr().out
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.tell.text import intervals, level, weakened_by
+from analysis.tell.text import how_many, intervals, level, rounded_up, weakened_by
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,14 @@ def test_what_weakens_a_verdict_is_named():
     raised = [("note", "a"), ("warning", "b"), ("warning", "c"), ("warning", "b")]
     assert weakened_by(raised) == "3 warnings: b × 2, c; 1 note: a"
     assert weakened_by([*raised, ("void", "d")]) == "1 void: d; 3 warnings: b × 2, c; 1 note: a"
+
+
+def test_one_thing_is_no_several():
+    told = [how_many(n, thing) for thing in ("seed", "loss") for n in (0, 1, 2)]
+    assert told == ["0 seeds", "1 seed", "2 seeds", "0 losses", "1 loss", "2 losses"]
+
+
+@pytest.mark.parametrize("value", [0.05, 1.0, 3 * 2.0**-19, 2.0**-19, 0.123456, 1 / 3, 0.1 + 0.2])
+def test_what_is_rounded_up_is_no_less_and_little_more(value):
+    assert value <= float(rounded_up(value)) < value * 1.01
+    assert rounded_up(0.05) == "0.05"

@@ -219,7 +219,7 @@ def test_inert_is_judged_on_per_example_losses_where_both_have_them(tmp_path):
     [judged] = analysed(tmp_path)
     assert judged.effect.inert_ulps > 1000
     assert (judged.verdict, judged.p_equivalence) == ("equivalent", None)
-    assert {each.code for each in judged.audits} == {"few_seeds", "unplanned_run"}
+    assert {each.code for each in judged.audits} == {"few_seeds", "unplanned_run", "untuned"}
     (tmp_path / "0" / "examples.npz").unlink()
     assert analysed(tmp_path)[0].effect.inert_ulps > 1000  # one pair on its scores, others not
     for path in tmp_path.glob("*/examples.npz"):

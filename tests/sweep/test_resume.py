@@ -68,8 +68,8 @@ def test_a_finished_sweep_has_nothing_left_to_do(again: Path) -> None:
     done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
     assert done.returncode == 0, done.stderr
     assert "4 of 4 runs are finished and kept" in done.stdout
-    assert "few_seeds: 2 seeds are to be reported; at level 0.05 in a family of 1" in done.stdout
-    assert "not tuned: every arm has one configuration" in done.stdout
+    assert "few_seeds: the sweep reports on 2 seeds; at level 0.05 in a family of 1" in done.stdout
+    assert "untuned: Every arm has one configuration" in done.stdout
     assert "prediction" not in done.stdout
     assert "declared nothing" not in done.stdout
     assert done.stderr.splitlines()[-1] == "judge it: python analyze.py sweep"

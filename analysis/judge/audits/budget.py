@@ -11,7 +11,7 @@ from analysis.judge.audits.audit import Ahead, Audit
 from analysis.judge.compare import Comparison
 from analysis.judge.select import Arm
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import hyper_text, seed_list, some
+from analysis.tell.text import how_many, hyper_text, seed_list, some
 from records.identity import Value, in_order
 
 Costs = Sequence[float | None]  # of each model; None where not recorded
@@ -33,8 +33,8 @@ def unequal_grid(comparison: Comparison) -> Iterator[Audit]:
     yield Audit(
         "unequal_grid",
         "void" if more > tries else "warning",
-        f"{idea.variant} was tuned over {more} configurations, {baseline.variant} over {tries}: "
-        f"{some(lacks or [same])}.",
+        f"{idea.variant} was tuned over {how_many(more, 'configuration')}, "
+        f"{baseline.variant} over {tries}: {some(lacks or [same])}.",
         "Run both arms over the same grid, of values that act in both: more tries alone win.",
     )
 
@@ -102,6 +102,24 @@ def grid_edge_of(
         f"The best {key} of {arm}, {best:.12g}, is the {end} of its grid "
         f"{', '.join(f'{value:.12g}' for value in grid)}.",
         f"Extend both arms' grids {beyond} {best:.12g} and run again: {arm} may do better there.",
+    )
+
+
+def untuned(comparison: Comparison) -> Iterator[Audit]:
+    """Neither arm had more than one configuration to choose from."""
+    sides = comparison.sides
+    if all(len(side.selection.candidates) == 1 for side in sides):
+        yield untuned_of(hyper_text(side.selection.best.config) for side in sides)
+
+
+def untuned_of(configurations: Iterable[str]) -> Audit:
+    """The audit for arms that have one configuration each, in words."""
+    each = some(dict.fromkeys(told or "of no tunable key" for told in configurations))
+    return Audit(
+        "untuned",
+        "note",
+        f"Every arm has one configuration, {each}, and which arm it suits decides.",
+        "Sweep lr, or another tunable key, over several values.",
     )
 
 
@@ -204,6 +222,7 @@ CHECKS = (
     unequal_grid,
     unequal_budget,
     grid_edge,
+    untuned,
     tuned_on_reported_seeds,
 )
 CONCLUSION_CHECKS = (

@@ -10,9 +10,17 @@ import numpy as np
 
 from analysis.judge.audits.audit import Audit, Severity, probed
 from analysis.judge.compare import Comparison
-from analysis.judge.statistics import EXACT_UP_TO, INERT_ULPS, fewest_pairs, least_p, ulps_apart
+from analysis.judge.levels import in_range, least_level, out_of_range
+from analysis.judge.statistics import (
+    EXACT_UP_TO,
+    INERT_ULPS,
+    fewest_pairs,
+    is_within,
+    least_p,
+    ulps_apart,
+)
 from analysis.read.recorded import LOSS
-from analysis.tell.text import number, seed_list, some
+from analysis.tell.text import how_many, number, rounded_up, seed_list, some
 from records.probes import SPLIT_OVERLAP
 
 
@@ -25,19 +33,21 @@ def split_overlap(comparison: Comparison) -> Iterator[Audit]:
             yield Audit(
                 "split_overlap",
                 "void",
-                f"Up to {max(shared.values())} test examples of {side.name} also stand in train or "
-                f"validation (seed {seed_list(shared)}).",
+                "Train or validation also hold up to "
+                f"{how_many(max(shared.values()), 'test example')} of {side.name} "
+                f"(seed {seed_list(shared)}).",
                 "Split the data so that no example stands in two splits.",
             )
 
 
 def saturated(comparison: Comparison) -> Iterator[Audit]:
     """An arm's scores stand at the metric's bound, or do not vary where few values are taken."""
-    metric = comparison.metric
     for side in comparison.sides:
         scores = side.scores
         if not scores.size or not np.isfinite(scores).all():
             continue
+        metrics = [run.metric for run in side.paired]
+        metric = next((each for each in metrics if each.bounds), metrics[0])  # older ones lack them
         reached = [
             f"the {end} that {metric.name} can be"
             for end, bound in zip(("lowest", "highest"), metric.bounds or (None, None), strict=True)
@@ -50,8 +60,8 @@ def saturated(comparison: Comparison) -> Iterator[Audit]:
             yield Audit(
                 "saturated",
                 "warning",
-                f"All {scores.size} test scores of {side.name} are {number(scores[0])}, "
-                f"{reached[0]}: the task cannot tell arms apart there.",
+                f"Each of {how_many(scores.size, 'test score')} of {side.name} is "
+                f"{number(scores[0])}, {reached[0]}: the task cannot tell arms apart there.",
                 "Take a harder task"
                 + (f", or judge by what is smooth (--metric {LOSS})." if loss else "."),
             )
@@ -65,7 +75,7 @@ def few_seeds(comparison: Comparison) -> Iterator[Audit]:
             len(comparison.seeds),
             comparison.family_size,
             comparison.rules.alpha,
-            f"{differing} of {len(comparison.seeds)} pairs differ",
+            f"{differing} of {how_many(len(comparison.seeds), 'pair')} differ",
             differing,
         )
 
@@ -80,7 +90,7 @@ def few_seeds_of(
         differing: pairs that are not 0; None for all, as in a plan.
     """
     differing = pairs if differing is None else differing
-    if comparisons * least_p(pairs, differing) <= alpha:
+    if is_within(least_p(pairs, differing), comparisons, alpha):
         return
     fewest = fewest_pairs(comparisons, alpha)
     if fewest is not None and differing < fewest:
@@ -89,31 +99,19 @@ def few_seeds_of(
             "outcome can be significant"
         )
         advice = (
-            f"Run at least {fewest} seeds."
+            f"Run at least {how_many(fewest, 'seed')}."
             if pairs < fewest
             else "Find out why the arms have the same scores."
         )
     else:
         told = out_of_range(comparisons, alpha)
         advice = (
-            f"Declare a level of at least {comparisons * least_p(EXACT_UP_TO, EXACT_UP_TO):.3g}, "
+            f"Declare a level of at least {rounded_up(least_level(comparisons))}, "
             f"which {EXACT_UP_TO} seeds can reach."
             if fewest is None
-            else f"Run {fewest} to {EXACT_UP_TO} seeds."
+            else f"Run {in_range(fewest)}."
         )
     yield Audit("few_seeds", "warning", f"{said}; {told}.", advice)
-
-
-def out_of_range(comparisons: int, alpha: float) -> str:
-    """Why more seeds do not help to reach `alpha` in a family of `comparisons`."""
-    fewest = fewest_pairs(comparisons, alpha)
-    level = f"can reach level {alpha:g} in a family of {comparisons}"
-    exact, drawn = (least_p(pairs, pairs) for pairs in (EXACT_UP_TO, EXACT_UP_TO + 1))
-    sampled = f"of more than {EXACT_UP_TO} pairs flips are drawn, and p is at least {drawn:.3g}"
-    if fewest is None:
-        of_all = f"p is at least {exact:.3g} of {EXACT_UP_TO} pairs"
-        return f"no number of seeds {level}: {of_all}, and {sampled}"
-    return f"only {fewest} to {EXACT_UP_TO} seeds {level}: {sampled}"
 
 
 def repeated_seed(comparison: Comparison) -> Iterator[Audit]:

@@ -9,7 +9,7 @@ from typing import Any
 from analysis.judge.audits.audit import Audit, pairs, several
 from analysis.judge.compare import Comparison
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import NONE, run_text, seed_list, some
+from analysis.tell.text import NONE, how_many, run_text, seed_list, some
 from records.record import Record
 from records.settings import differing, flat, is_below
 
@@ -134,8 +134,9 @@ def init_mismatch(comparison: Comparison) -> Iterator[Audit]:
 
 
 def _apart(seeds: Mapping[str, Iterable[int]]) -> str:
-    return f"{len(seeds)} parameters of one name and shape start different in the arms: " + some(
-        f"{name} (seed {seed_list(at)})" for name, at in seeds.items()
+    return (
+        f"The arms start {how_many(len(seeds), 'parameter')} of one name and shape otherwise: "
+        + some(f"{name} (seed {seed_list(at)})" for name, at in seeds.items())
     )
 
 

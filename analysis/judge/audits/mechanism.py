@@ -9,7 +9,7 @@ from analysis.judge.audits.audit import Audit, probed
 from analysis.judge.compare import Comparison
 from analysis.judge.statistics import INERT_ULPS, ulps_apart
 from analysis.read.recorded import LOSS, RecordedRun
-from analysis.tell.text import number, run_text, seed_list, some
+from analysis.tell.text import how_many, number, run_text, seed_list, some
 from records.probes import ABLATION, CAUSAL, LOSS_ABLATION, REACH
 
 LEAST_REACH = 1e-6  # a bias that softmax cancels gives 1e-8, a live table 1e-2
@@ -25,7 +25,8 @@ def future_leak(comparison: Comparison) -> Iterator[Audit]:
                 "future_leak",
                 "void",
                 f"{side.name} is claimed to be causal, but later tokens change its earlier outputs "
-                f"in {len(leaky)} of {len(side.selected)} models (seed {seed_list(leaky)}).",
+                f"in {len(leaky)} of {how_many(len(side.selected), 'model')} "
+                f"(seed {seed_list(leaky)}).",
                 "Mask what comes later, or say causal: false where the track allows it.",
             )
 
@@ -41,8 +42,9 @@ def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
                 "out_of_reach",
                 "void",
                 f"The loss hardly depends on the mechanism of {side.name} in {len(unreached)} of "
-                f"{len(side.selected)} models (seed {seed_list(unreached)}): its parameters get "
-                f"{max(unreached.values()):.2g} of the gradient, less than {LEAST_REACH:g}.",
+                f"{how_many(len(side.selected), 'model')} (seed {seed_list(unreached)}): its "
+                f"parameters get {max(unreached.values()):.2g} of the gradient, less than "
+                f"{LEAST_REACH:g}.",
                 "Check that the mechanism's output can change the prediction; a term that is "
                 "constant over keys, for one, is cancelled by softmax.",
             )
@@ -54,7 +56,8 @@ def out_of_reach(comparison: Comparison) -> Iterator[Audit]:
                         dead.setdefault(name, []).append(seed)
         if dead:
             told = (
-                f"{name} in {len(seeds)} of {len(side.selected)} models (seed {seed_list(seeds)})"
+                f"{name} in {len(seeds)} of {how_many(len(side.selected), 'model')} "
+                f"(seed {seed_list(seeds)})"
                 for name, seeds in dead.items()
             )
             yield Audit(
@@ -83,7 +86,7 @@ def idle_mechanism(comparison: Comparison) -> Iterator[Audit]:
                 "idle_mechanism",
                 "warning",
                 f"Neutralising the mechanism of {side.name} moves the test score by at most "
-                f"{number(moved)} float32 ulps in all of {len(both)} models.",
+                f"{number(moved)} float32 ulps in all of {how_many(len(both), 'model')}.",
                 "Check that neutral() takes it out, that it is not frozen at no effect, and that "
                 "it acts on what is scored.",
             )
@@ -111,7 +114,7 @@ def unconfirmed_signature(comparison: Comparison) -> Iterator[Audit]:
             "unconfirmed_signature",
             "warning",
             f"The prediction of {comparison.idea.name} fails in {len(failed)} of "
-            f"{len(comparison.idea.selected)} models: {some(told)}.",
+            f"{how_many(len(comparison.idea.selected), 'model')}: {some(told)}.",
             "If it wins, it is not shown to win by the mechanism that was predicted.",
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from analysis.judge.audits.audit import Audit
 from analysis.judge.compare import Comparison
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import hyper_text, run_text, seed_list, some
+from analysis.tell.text import how_many, hyper_text, run_text, seed_list, some
 from records.record import Record
 from records.settings import differing
 
@@ -24,7 +24,7 @@ def no_shared_seed(comparison: Comparison) -> Iterator[Audit]:
                 "no_shared_seed",
                 "void",
                 f"{side.name} could not be tuned: {seed} stands in the other arm and in all "
-                f"{len(side.selection.candidates)} configurations of {side.name}.",
+                f"{how_many(len(side.selection.candidates), 'configuration')} of {side.name}.",
                 "Run every configuration of both arms with the same seeds.",
             )
     if not comparison.seeds:
@@ -43,8 +43,8 @@ def missing_run(comparison: Comparison) -> Iterator[Audit]:
         yield Audit(
             "missing_run",
             "warning" if comparison.rules.partial else "void",
-            f"{len(comparison.missing)} of {comparison.planned} planned runs left no record: "
-            f"{some(run_text(run) for run in comparison.missing)}.",
+            f"{len(comparison.missing)} of {how_many(comparison.planned, 'planned run')} left no "
+            f"record: {some(run_text(run) for run in comparison.missing)}.",
             "Run them; --partial judges what is there, as if the absent runs had nothing to tell."
             if not comparison.rules.partial
             else "Run them before believing this verdict: runs seldom die at random.",
@@ -57,7 +57,7 @@ def unplanned_run(comparison: Comparison) -> Iterator[Audit]:
         yield Audit(
             "unplanned_run",
             "warning",
-            f"{len(comparison.unplanned)} runs stand in no plan: "
+            f"No plan holds {how_many(len(comparison.unplanned), 'run')}: "
             f"{some(run_text(run.record) for run in comparison.unplanned)}.",
             "Seeds or values that are added or left out after a look bias the verdict: name the "
             "whole sweep with its plan.json, or sweep everything anew.",
@@ -87,7 +87,7 @@ def unpaired_seed(comparison: Comparison) -> Iterator[Audit]:
             yield Audit(
                 "unpaired_seed",
                 "warning",
-                f"{side.name} was tuned on {len(side.selection.compared)} seeds alone: "
+                f"{side.name} was tuned on {how_many(len(side.selection.compared), 'seed')} alone: "
                 f"{some(short)}.",
                 "Run every configuration with the same seeds.",
             )
@@ -140,8 +140,8 @@ def diverged_run(comparison: Comparison) -> Iterator[Audit]:
             yield Audit(
                 "diverged_run",
                 "void",
-                f"{len(paired)} of the {len(side.paired)} runs of {side.name} to be compared "
-                f"diverged: {some(run_text(run.record) for run in paired)}.",
+                f"{len(paired)} of {how_many(len(side.paired), 'run')} of {side.name} to be "
+                f"compared diverged: {some(run_text(run.record) for run in paired)}.",
                 f"Widen the grid of {side.name} until one configuration trains on every seed.",
             )
         if others:
