@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 Value = float | str  # of a tunable key: a number, or the name of what was chosen for a group
-Settings = dict[str, Value]  # as a run wrote them
-Hyper = tuple[tuple[str, Value], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
-Identity = tuple[str, str, int, Hyper]  # track, variant, seed, hyper
+Hyper = dict[str, Value]  # in the order in which a run wrote it
+HyperKey = tuple[tuple[str, Value], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
+Identity = tuple[str, str, int, HyperKey]  # track, variant, seed, hyper
 
 
 def identity(track: str, variant: str, seed: int, hyper: Mapping[str, Value]) -> Identity:
@@ -15,6 +15,6 @@ def identity(track: str, variant: str, seed: int, hyper: Mapping[str, Value]) ->
     return track, variant, seed, tuple(sorted(hyper.items()))
 
 
-def in_order(hyper: Hyper) -> tuple[tuple[str, bool, Value], ...]:
+def in_order(hyper: HyperKey) -> tuple[tuple[str, bool, Value], ...]:
     """The key by which hypers are sorted: numbers before names."""
     return tuple((key, isinstance(value, str), value) for key, value in hyper)

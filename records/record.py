@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from records import earlier
-from records.identity import Identity, Settings, identity
+from records.identity import Hyper, Identity, identity
 from records.probes import Probe, T
 from records.reading import Part, Read, content, converted, decoded, parsed
 from records.signature import Signature
@@ -36,7 +36,7 @@ class PlannedRun(Part, dict=True):
     track: str
     variant: str
     seed: int
-    hyper: Settings
+    hyper: Hyper
 
     @cached_property
     def identity(self) -> Identity:

@@ -21,8 +21,8 @@ from records.identity import Identity, in_order
 from records.reading import Unreadable
 from records.record import Metric, PlannedRun
 
-Losses = NDArray[np.floating]
-Examples = tuple[Losses | None, list[str]]  # and what could not be read
+Examples = NDArray[np.floating]  # every test example's score
+Read = tuple[Examples | None, list[str]]  # and what could not be read
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
     sizes = Counter(map(family, (idea.track for _, idea in matched.pairs)))
     sizes += Counter(map(family, matched.absent_ideas))
     comparisons: list[Comparison] = []
-    of_baseline: dict[str, Examples] = {}  # a baseline's examples are read once for all ideas
+    of_baseline: dict[str, Read] = {}  # a baseline's examples are read once for all ideas
     for arms in matched.pairs:
         if comparisons and comparisons[-1].baseline.arm is not arms[0]:
             of_baseline.clear()
@@ -311,7 +311,7 @@ def _selection_aware_p(
         for hyper in sorted(grids[0], key=in_order)
         if not any(grid[hyper][seed].diverged for grid in grids for seed in seeds)
     ]
-    if not {baseline.selection.best.hyper, idea.selection.best.hyper} <= set(usable):
+    if not {baseline.selection.best.key, idea.selection.best.key} <= set(usable):
         return None
     arms = [
         statistics.Tuned(
@@ -324,19 +324,19 @@ def _selection_aware_p(
 
 
 def _ulps_apart(
-    baseline: Side, idea: Side, of_baseline: dict[str, Examples]
+    baseline: Side, idea: Side, of_baseline: dict[str, Read]
 ) -> tuple[float | None, list[str]]:
     """Largest difference over all pairs by a metric that cannot tie, and what could not be read.
 
     Over the test examples where both runs of a pair kept them, else over the mean test scores;
     None where there is no pair, one diverged, only metrics that can tie are known, or all that is
-    compared is 0: a loss that has underflowed tells no model from another.
+    compared is 0: scores that have underflowed tell no model from another.
 
     Args:
         of_baseline: the examples of the baseline's runs by folder, as far as they were read;
             others are added.
     """
-    ones, others, problems = list[Losses](), list[Losses](), list[str]()
+    ones, others, problems = list[Examples](), list[Examples](), list[str]()
     for pair in zip(baseline.paired, idea.paired, strict=True):
         metric = pair[0].smooth
         if metric is None or metric != pair[1].smooth or any(run.diverged for run in pair):
@@ -354,7 +354,7 @@ def _ulps_apart(
     return statistics.ulps_apart(np.concatenate(ones), np.concatenate(others)), problems
 
 
-def _examples(run: RecordedRun, metric: str) -> Examples:
+def _examples(run: RecordedRun, metric: str) -> Read:
     try:
         return read_examples(run, metric), []
     except Unreadable as error:

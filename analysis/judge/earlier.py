@@ -20,12 +20,11 @@ from analysis.judge.statistics import INERT_ULPS, Array, Direction, t_interval, 
 from analysis.judge.verdict import Case, Conclusion, conclude
 from analysis.read.rules import Rules
 from analysis.tell.text import how_many, hyper_text, number, seed_list, some
-from records.identity import Settings
+from records.identity import Hyper
 from records.reading import MALFORMED, Part, what_is_wrong
 from records.record import Alpha, Positive
 
-Hyper = Settings
-Scores = list[float | None]
+PerSeed = list[float | None]  # scores, or differences; null where a run diverged
 
 
 class Entry(Part):
@@ -40,7 +39,7 @@ class Full(Part):
     """An arm's scores with its best configuration."""
 
     mean: float | None
-    per_seed: Annotated[Scores, Meta(min_length=1)]
+    per_seed: Annotated[PerSeed, Meta(min_length=1)]
 
     @property
     def scores(self) -> Array:
@@ -75,7 +74,7 @@ class Said(Part):
     mde: float | None = None
     inert_ulps: float | None = None
     idea_wins: int | None = None
-    per_seed_diffs: Scores | None = None
+    per_seed_diffs: PerSeed | None = None
 
 
 class Bench(Part):

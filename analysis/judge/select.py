@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.judge.statistics import Direction
 from analysis.read.recorded import RecordedRun
-from records.identity import Hyper, Identity, Settings, in_order
+from records.identity import Hyper, HyperKey, Identity, in_order
 
 
 @dataclass
@@ -19,7 +19,8 @@ class Arm:
 
     track: str
     variant: str
-    grid: dict[Hyper, dict[int, RecordedRun]] = field(default_factory=dict)  # hyper → seed → run
+    # hyper → seed → run
+    grid: dict[HyperKey, dict[int, RecordedRun]] = field(default_factory=dict)
     duplicates: list[tuple[RecordedRun, RecordedRun]] = field(
         default_factory=list
     )  # kept, left out
@@ -40,14 +41,14 @@ class Arm:
 class Candidate:
     """One configuration of an arm. Its means are over the seeds that selection compares."""
 
-    hyper: Hyper
+    key: HyperKey  # its hyper, sorted
     runs: dict[int, RecordedRun]  # seed → run
     validation: tuple[float, ...]  # score per seed compared; NaN where the run diverged
     test: tuple[float, ...]
 
     @property
-    def config(self) -> Settings:
-        """The hyper with its keys in the order in which the run wrote them."""
+    def hyper(self) -> Hyper:
+        """With the keys in the order in which the run wrote them."""
         return next(iter(self.runs.values())).record.hyper
 
     @property
@@ -113,7 +114,7 @@ def select(arm: Arm, seeds: set[int], direction: Direction) -> Selection:
 
     def badness(candidate: Candidate) -> tuple[int, float, int]:
         mean = sign * float(np.mean(candidate.validation)) if compared else 0.0
-        return failures[candidate.hyper], mean, -len(candidate.runs)
+        return failures[candidate.key], mean, -len(candidate.runs)
 
     best = min(candidates, key=badness)
     return Selection(best, tuple(candidates), frozenset(shared), tuple(compared))

@@ -82,11 +82,11 @@ def judged_by(runs: Sequence[RecordedRun], name: str | None) -> list[RecordedRun
     without = 0
     known: set[str] = set()
     for run in runs:
-        scores = run.record.secondary.get(name)
-        metric = _secondary(run.record, name) if scores else metrics.get(run.record.track)
+        secondary = run.record.secondary.get(name)
+        metric = _secondary(run.record, name) if secondary else metrics.get(run.record.track)
         if name == run.record.metric.name:
             chosen.append(run)
-        elif metric and (run.diverged or (scores and scores.whole)):
+        elif metric and (run.diverged or (secondary and secondary.whole)):
             chosen.append(replace(run, judged_by=metric))
         else:
             without += 1
@@ -102,7 +102,7 @@ def judged_by(runs: Sequence[RecordedRun], name: str | None) -> list[RecordedRun
 
 def _secondary(record: Record, name: str) -> Metric | None:
     """A secondary metric of a record; None where it has none of that name with a direction."""
-    scores = record.secondary.get(name)
-    if scores is None or scores.direction is None:
+    found = record.secondary.get(name)
+    if found is None or found.direction is None:
         return None
-    return Metric(name, scores.direction, scores.bounds, scores.can_tie)
+    return Metric(name, found.direction, found.bounds, found.can_tie)

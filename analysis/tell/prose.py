@@ -18,7 +18,7 @@ def arm_sentence(judged: Judged, side: Side, mean: float | None, std: float | No
     scores = ", ".join(number(run.test if not run.diverged else None, 10) for run in side.paired)
     return (
         f"{side.name}: test {judged.comparison.metric.name} mean {number(mean, 10)}, "
-        f"std {number(std, 10)}; best {hyper_text(side.selection.best.config)}; per seed [{scores}]"
+        f"std {number(std, 10)}; best {hyper_text(side.selection.best.hyper)}; per seed [{scores}]"
     )
 
 
@@ -250,7 +250,7 @@ def _meaning(judged: Judged) -> str:
     if judged.verdict is Verdict.INERT:
         return (
             f"The arms differ by at most {number(effect.inert_ulps)} float32 ulps on every test "
-            "loss that was compared: they are numerically one, and the mechanism never acted."
+            "score that was compared: they are numerically one, and the mechanism never acted."
         )
     if judged.verdict.is_negligible:
         return f"The difference is real and lies within {margin}."

@@ -196,7 +196,7 @@ def _arm(side: Side) -> Json:
         "std": std,
         "per_seed": side.scores.tolist(),
         "n": len(side.paired),
-        "best_cfg": side.selection.best.config,
+        "best_cfg": side.selection.best.hyper,
         "sweep": [_entry(candidate) for candidate in side.selection.candidates],
         "cost": {
             name: mean_of(getattr(run.record.cost, name) for run in side.selected.values())
@@ -215,7 +215,7 @@ def _arm(side: Side) -> Json:
 def _entry(candidate: Candidate) -> Json:
     """One configuration; its means are over the seeds that selection compared."""
     return {
-        "cfg": candidate.config,
+        "cfg": candidate.hyper,
         "mean": mean_of(candidate.test),
         "validation_mean": mean_of(candidate.validation),
         "per_seed": list(candidate.test),
@@ -273,8 +273,7 @@ def _by_block(signatures: Sequence[Signature | None], metric: str) -> list[float
 
 def secondary(run: RecordedRun, name: str, split: str) -> float | None:
     """A run's secondary score on `split`; None if it has none."""
-    scores = run.record.secondary.get(name)
-    return None if scores is None else scores.scores.get(split)
+    return run.scores(name).get(split) if name in run.record.secondary else None
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:

@@ -102,7 +102,7 @@ def _show_track(console: Console, judged: Sequence[Judged]) -> None:
     seen: set[object] = set()  # a baseline stands in several comparisons, mostly with the same runs
     sides = [side for each in judged for side in each.comparison.sides]
     for side in sides:
-        key = (side.name, side.selection.best.hyper, side.selection.compared, side.scores.tobytes())
+        key = (side.name, side.selection.best.key, side.selection.compared, side.scores.tobytes())
         if key not in seen:
             _add_arm(table, side.name, side.selection, side.scores)
         seen.add(key)
@@ -264,12 +264,10 @@ def _arms_table(title: str, metric: str) -> Table:
 def _add_arm(table: Table, name: str, chosen: Selection, scores: ArrayLike) -> None:
     mean, std = mean_std(scores)
     best = chosen.best
-    swept = [
-        key for key in best.config if len({dict(c.hyper).get(key) for c in chosen.candidates}) > 1
-    ]
+    swept = [key for key in best.hyper if len({c.hyper.get(key) for c in chosen.candidates}) > 1]
     table.add_row(
         plain(name),
-        Text("\n").join(plain(hyper_text({key: best.config[key]})) for key in swept or best.config),
+        Text("\n").join(plain(hyper_text({key: best.hyper[key]})) for key in swept or best.hyper),
         f"{number(mean)} ± {number(std, 2)}",
         number(mean_std(best.validation)[0]),
         str(len(chosen.candidates)),

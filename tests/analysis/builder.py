@@ -195,7 +195,7 @@ def as_older(run: Json) -> None:
 
 
 def write_run(folder: Path, run: Json, examples: np.ndarray | None = None) -> Path:
-    """Write one run's folder; `examples`: per-example test losses, float32, of a smooth metric."""
+    """Write one run's folder; `examples`: per-example test scores, float32, of a smooth metric."""
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(run))
     if examples is not None:

@@ -757,11 +757,11 @@ def test_tuning_seeds_choose_and_are_not_reported(tmp_path):
         run["scores"]["validation"] = 0.1 if run["seed"] < 4 else 9.0
     sweep = write_sweep(tmp_path, records)
     [judged] = analysed(sweep, tuning_seeds=frozenset(range(4)))
-    assert judged.comparison.idea.selection.best.config["lr"] == 0.006
+    assert judged.comparison.idea.selection.best.hyper["lr"] == 0.006
     expect = [run["scores"]["test"] for run in pick(records, "idea", lr=0.006)][4:]
     assert judged.comparison.idea.scores.tolist() == expect
     assert judged.comparison.effect.p_selection_aware is None  # it needs no correction
-    assert analysed(sweep)[0].comparison.idea.selection.best.config["lr"] == 0.003
+    assert analysed(sweep)[0].comparison.idea.selection.best.hyper["lr"] == 0.003
 
 
 @ARMS
@@ -1300,7 +1300,7 @@ def test_a_key_may_be_tuned_over_names(tmp_path):
             records.append(run)
     [judged] = analysed(write_sweep(tmp_path / "even", records, examples=False))
     assert faults(judged) == []
-    assert judged.comparison.idea.selection.best.config["optimizer"] == "muon"
+    assert judged.comparison.idea.selection.best.hyper["optimizer"] == "muon"
     uneven = [r for r in records if r["variant"] == "idea" or r["hyper"]["optimizer"] == "muon"]
     [judged] = analysed(write_sweep(tmp_path / "uneven", uneven, examples=False))
     [(severity, message)] = raised(judged, "unequal_grid")

@@ -17,7 +17,7 @@ def arms_of(folder, records):
 
 
 def best_lr(side):
-    return side.selection.best.config["lr"]
+    return side.selection.best.hyper["lr"]
 
 
 def test_chosen_on_validation_and_never_on_test(tmp_path):
@@ -73,7 +73,7 @@ def test_equally_many_diverged_are_compared_where_both_finished(tmp_path):
     [arm] = arms_of(tmp_path, records).values()
     chosen = select(arm, {0, 1, 2, 3}, "min")
     assert chosen.compared == (2, 3)
-    assert chosen.best.config["lr"] == 0.006
+    assert chosen.best.hyper["lr"] == 0.006
     assert [candidate.diverged for candidate in chosen.candidates] == [1, 1]
 
 
@@ -88,7 +88,7 @@ def test_where_a_discarded_candidate_diverged_the_others_still_count(tmp_path):
     [arm] = arms_of(tmp_path, records).values()
     chosen = select(arm, {0, 1}, "min")
     assert chosen.compared == (0, 1)
-    assert chosen.best.config["lr"] == 0.006
+    assert chosen.best.hyper["lr"] == 0.006
 
 
 @pytest.mark.parametrize("whole", LRS)
@@ -98,15 +98,15 @@ def test_of_equal_scores_the_configuration_with_the_most_runs_counts(tmp_path, w
     [arm] = arms_of(tmp_path, records).values()
     chosen = select(arm, {0, 1, 2}, "min")
     assert chosen.compared == (0, 1)
-    assert chosen.best.config["lr"] == whole
+    assert chosen.best.hyper["lr"] == whole
 
 
 def test_of_wholly_equal_configurations_the_first_counts(tmp_path):
     records = [record("idea", 0, lr, validation=0.5) for lr in reversed(LRS)]
     [arm] = arms_of(tmp_path, records).values()
     for direction in ("min", "max"):
-        assert select(arm, {0}, direction).best.config["lr"] == min(LRS)
-    assert [each.config["lr"] for each in select(arm, {0}, "min").candidates] == sorted(LRS)
+        assert select(arm, {0}, direction).best.hyper["lr"] == min(LRS)
+    assert [each.hyper["lr"] for each in select(arm, {0}, "min").candidates] == sorted(LRS)
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -118,7 +118,7 @@ def test_what_diverged_counts_on_shared_seeds_alone(tmp_path, seed):
     [arm] = arms_of(tmp_path, records).values()
     chosen = select(arm, {0, 1, 2}, "min")
     assert (chosen.shared, chosen.compared) == ({0, 1}, (0, 1))
-    assert chosen.best.config["lr"] == 0.003
+    assert chosen.best.hyper["lr"] == 0.003
     assert [each.diverged for each in chosen.candidates] == [1, 0]  # told of all its runs
 
 
@@ -128,12 +128,12 @@ def test_without_a_seed_to_compare_the_most_runs_and_fewest_failures_count(tmp_p
     [arm] = arms_of(tmp_path / "none", records).values()
     chosen = select(arm, {0, 1, 2}, "min")
     assert (chosen.shared, chosen.compared) == (set(), ())
-    assert chosen.best.config["lr"] == 0.006
+    assert chosen.best.hyper["lr"] == 0.006
     records = [record("idea", seed, lr) for lr in (0.003, 0.006) for seed in range(3)]
     for run in pick(records, "idea", lr=0.003) + pick(records, "idea", lr=0.006)[1:]:
         diverge(run)
     [arm] = arms_of(tmp_path / "diverged", records).values()
-    assert select(arm, {0, 1, 2}, "min").best.config["lr"] == 0.006
+    assert select(arm, {0, 1, 2}, "min").best.hyper["lr"] == 0.006
 
 
 def test_scores_stand_in_the_order_of_their_seeds(tmp_path):
@@ -160,8 +160,8 @@ def test_arms_by_track_and_variant_and_the_baselines_they_name(tmp_path):
 def test_direction(tmp_path):
     records = [record("idea", 0, lr, validation=lr) for lr in (0.1, 0.2, 0.3)]
     [arm] = arms_of(tmp_path, records).values()
-    assert select(arm, {0}, "min").best.config["lr"] == 0.1
-    assert select(arm, {0}, "max").best.config["lr"] == 0.3
+    assert select(arm, {0}, "min").best.hyper["lr"] == 0.1
+    assert select(arm, {0}, "max").best.hyper["lr"] == 0.3
 
 
 def test_one_and_one_point_zero_are_one_hyper(tmp_path):

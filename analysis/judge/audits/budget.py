@@ -43,7 +43,7 @@ def _tries(arm: Arm) -> int:
     """Configurations, of those known to be numerically one a single one: that tuned nothing.
 
     They are one where they have the same seeds, and on each the same score by a metric that cannot
-    tie: equal accuracies do not show that a key does nothing, nor do losses that are 0.
+    tie: equal accuracies do not show that a key does nothing, nor do scores that are 0.
     """
     different: set[object] = set()
     for hyper, runs in arm.grid.items():
@@ -83,7 +83,7 @@ def unequal_budget(comparison: Comparison) -> Iterator[Audit]:
 def grid_edge(comparison: Comparison) -> Iterator[Audit]:
     """An arm's best value of a hyper is the smallest or largest that it was tuned over."""
     for side in comparison.sides:
-        for key, best in side.selection.best.hyper:
+        for key, best in side.selection.best.key:
             yield from grid_edge_of(side.name, key, best, map(dict, side.arm.grid))
 
 
@@ -109,7 +109,7 @@ def untuned(comparison: Comparison) -> Iterator[Audit]:
     """Neither arm had more than one configuration to choose from."""
     sides = comparison.sides
     if all(len(side.selection.candidates) == 1 for side in sides):
-        yield untuned_of(hyper_text(side.selection.best.config) for side in sides)
+        yield untuned_of(hyper_text(side.selection.best.hyper) for side in sides)
 
 
 def untuned_of(configurations: Iterable[str]) -> Audit:

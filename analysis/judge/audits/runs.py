@@ -73,12 +73,12 @@ def unpaired_seed(comparison: Comparison) -> Iterator[Audit]:
             yield Audit(
                 "unpaired_seed",
                 "warning",
-                f"{side.name} ({hyper_text(side.selection.best.config)}) has no run of "
+                f"{side.name} ({hyper_text(side.selection.best.hyper)}) has no run of "
                 f"seed {seed_list(absent)}, which is left out of the pairs.",
                 "Run both arms with the same seeds.",
             )
         short = [
-            f"{hyper_text(candidate.config)} has no run of seed {seed_list(absent)}"
+            f"{hyper_text(candidate.hyper)} has no run of seed {seed_list(absent)}"
             for candidate in side.selection.candidates
             if candidate is not side.selection.best
             and (absent := (tuning & set(side.selected)) - set(candidate.runs))
