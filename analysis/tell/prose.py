@@ -97,14 +97,10 @@ def signature_phrase(judged: Judged) -> str:
 def model(judged: Judged) -> str:
     """The sizes of the network around the mixers: `dim 64, heads 4`; by hash if not recorded."""
     records = [run.record for side in judged.comparison.sides for run in side.selected.values()]
-    return "; ".join(
-        sorted(
-            {
-                r.hashes.config.model[:12] if r.config is None else _keys(r.config.get("model"))
-                for r in records
-            }
-        )
-    )
+    told = {_keys(r.config.get("model")) for r in records if r.config}
+    known = {r.hashes.config.model for r in records if r.config}
+    told |= {hashed[:12] for r in records if (hashed := r.hashes.config.model) not in known}
+    return "; ".join(sorted(told))
 
 
 def track_choice(judged: Judged) -> str:
@@ -125,7 +121,8 @@ def _keys(node: object) -> str:
 def _shared(comparison: Comparison) -> str:
     """In which keys the arms are one, and in which they differ; empty if not recorded."""
     one, other = (
-        next((run.record.config for run in side.paired), None) for side in comparison.sides
+        next((run.record.config for run in side.paired if run.record.config), None)
+        for side in comparison.sides
     )
     if one is None or other is None:
         return ""
@@ -145,10 +142,10 @@ def _shared(comparison: Comparison) -> str:
 
 def parameterization(side: Side) -> str:
     """Which configuration of the variant the runs had."""
-    configs = [run.record.config for run in side.selected.values()]
+    configs = [run.record.config for run in side.selected.values() if run.record.config]
     sizes = sorted({run.record.cost.mixer_parameters for run in side.selected.values()})
-    if configs and (config := configs[0]) is not None:
-        variant = {k: v for k, v in flat(config.get("variant")).items() if k[:9] != "signature"}
+    if configs:
+        variant = {k: v for k, v in flat(configs[0].get("variant")).items() if k[:9] != "signature"}
         return (
             f"{side.name}: {_keys(variant)}; {', '.join(map(str, sizes))} parameters in its mixers"
         )

@@ -194,6 +194,17 @@ def as_older(run: Json) -> None:
         del run["signature"]["observed_at_start"], run["signature"]["blocks"]
 
 
+def as_schema_2(run: Json) -> None:
+    """Turn a record into what the same run left when records were of schema 2."""
+    run["schema"] = 2
+    del run["config"]
+    for scores in run["secondary"].values():
+        scores |= scores.pop("scores")
+    reach = run["probes"]["reach"]
+    run["probes"] |= {"reach": reach["all"], "reach_by_parameter": reach["by_parameter"]}
+    run["overrides"] = [f"variant={run['variant']}", f"seed={run['seed']}"]
+
+
 def write_run(folder: Path, run: Json, examples: np.ndarray | None = None) -> Path:
     """Write one run's folder; `examples`: per-example test scores, float32, of a smooth metric."""
     folder.mkdir(parents=True)

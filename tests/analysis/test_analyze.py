@@ -10,7 +10,7 @@ import pytest
 
 import analyze
 from analysis.judge import sweep as judging
-from tests.analysis.builder import grid, pick, record, write_sweep
+from tests.analysis.builder import as_schema_2, grid, pick, record, write_sweep
 
 ROOT = Path(__file__).parents[2]
 FOREIGN = ("torch", "hydra", "omegaconf", "models", "tracks", "training")
@@ -75,6 +75,32 @@ def test_one_sweep(tmp_path):
         assert part in done.stdout, part
     assert report["how_to_run"] == f"python analyze.py {sweep}"
     assert report["files"] == ["report.json"]
+
+
+@pytest.mark.parametrize("first", [2, 3])
+def test_records_of_both_schemas_are_one_sweep(tmp_path, first):
+    """Half of the seeds were trained before an update, half after it."""
+    records = grid()
+    whole = write_sweep(tmp_path / "whole", records)
+    for run in records:
+        if (run["seed"] < 4) == (first == 2):
+            as_schema_2(run)
+    mixed = write_sweep(tmp_path / "mixed", records)
+    assert [run["schema"] for run in records].count(2) == 24
+    benches = []
+    for sweep in (whole, mixed):
+        assert analyze.main([str(sweep)]) == 0
+        benches.append(json.loads((sweep / "report/report.json").read_text())["bench_report"])
+    told = ("protocol_notes", "parameterization", "model")  # the configuration, where it is known
+    assert benches[0]["comparison"]["verdict"] == "idea better (significant)"
+    assert [benches[1][key] for key in told] == [benches[0][key] for key in told]
+    assert benches[1] == benches[0]
+
+    run = next(each for each in pick(records, "idea") if each["schema"] == 2)
+    run["probes"]["reach"] = 1e-8
+    [judged] = judging.judge_sweep([write_sweep(tmp_path / "dead", records)])
+    [void] = [each for each in judged.audits if each.severity == "void"]
+    assert f"in 1 of 8 models (seed {run['seed']})" in void.message
 
 
 def test_newest_sweep_when_none_is_named(tmp_path):

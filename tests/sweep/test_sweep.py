@@ -149,7 +149,7 @@ def test_one_run_alone_and_hydras_own_launcher_give_the_same_bits(
 def test_the_optimizer_can_be_swept(shell: Shell, tmp_path: Path) -> None:
     done = shell(
         *("train.py", "-m", "tunable=[lr,optimizer]", "optimizer=adamw,muon", "lr=0.003"),
-        *(f"hydra.sweep.dir={tmp_path}", *SMALL),
+        *("variant=baseline,idea", f"hydra.sweep.dir={tmp_path}", *SMALL),
     )
     assert done.returncode == 0, done.stderr
     one, two = (
@@ -159,6 +159,21 @@ def test_the_optimizer_can_be_swept(shell: Shell, tmp_path: Path) -> None:
     assert two["hyper"] == {"lr": 0.003, "optimizer": "muon"}
     assert one["scores"] != two["scores"]
     assert one["hashes"]["init"] == two["hashes"]["init"]
+
+    done = shell("analyze.py", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    bench = json.loads((tmp_path / "report/report.json").read_text())["bench_report"]
+    for arm in ("baseline", "idea"):
+        validation = {
+            optimizer: run["scores"]["validation"]
+            for optimizer in ("adamw", "muon")
+            for run in [records(tmp_path)[f"sequence/{arm}/lr=0.003,optimizer={optimizer}/seed=0"]]
+        }
+        chosen = min(validation, key=lambda optimizer: validation[optimizer])
+        assert bench[arm]["best_cfg"] == {"lr": 0.003, "optimizer": chosen}
+    raised = {audit["code"] for audit in bench["audits"]}
+    assert not raised & {"confounded", "unequal_grid", "untuned"}
+    assert bench["comparison"]["n_pairs"] == 1
 
 
 def test_a_finished_run_is_not_overwritten(sweep: Path, shell: Shell) -> None:
