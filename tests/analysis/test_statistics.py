@@ -430,6 +430,9 @@ def test_mde_needs_a_reachable_level():
     d = np.random.default_rng(0).normal(size=8)
     assert statistics.minimal_detectable_effect(d, 1 / 128) is not None
     assert statistics.minimal_detectable_effect(d, 1 / 129) is None
+    among_three = statistics.minimal_detectable_effect(d, 3 / 128, 3)
+    assert among_three == statistics.minimal_detectable_effect(d, 1 / 128)
+    assert statistics.minimal_detectable_effect(d, 2.99 / 128, 3) is None
 
 
 def test_ulps():
