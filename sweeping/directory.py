@@ -10,6 +10,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 
+from records.files import PLAN
 from training.errors import UserError
 
 LOCK = ".lock"
@@ -51,7 +52,7 @@ def _lock(first: Path, named: bool, made: list[Path]) -> Path:
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)  # held until we end
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if named or not (directory / "plan.json").exists():
+            if named or not (directory / PLAN).exists():
                 return directory
         except BlockingIOError:
             if named:

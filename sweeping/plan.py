@@ -12,12 +12,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from records.files import write_json
+from records.files import PLAN, RECORD, SUPERSEDED, write_json
+from records.record import SCHEMA
 from sweeping import resume
 from sweeping.declared import differing, predicts_otherwise, refuse_other_rules
 from sweeping.engines import processes
 from training.config import (
-    SCHEMA,
     TUNABLE_GROUPS,
     Config,
     config_hashes,
@@ -30,7 +30,6 @@ from training.errors import UserError, started
 
 log = logging.getLogger(__name__)
 
-PLAN = "plan.json"
 Record = dict[str, Any]
 
 
@@ -168,7 +167,7 @@ def _kept(
     """
     kept, stale = set[int](), defaultdict[str, list[int]](list)
     for i, name in enumerate(names):
-        if i in taken or not (directory / name / resume.RECORD).exists():
+        if i in taken or not (directory / name / RECORD).exists():
             continue
         why = "redone, for their records cannot be read"
         if i in changed:
@@ -177,7 +176,7 @@ def _kept(
                 continue
             why = (
                 f"redone, for {changed[i]} has changed since; the old records are in "
-                f"{directory / resume.SUPERSEDED}"
+                f"{directory / SUPERSEDED}"
             )
         resume.set_aside(directory, name)
         stale[why].append(i)

@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from sweeping.resume import RECORD
+from records.files import RECORD
 
 
 class Ended(Protocol):

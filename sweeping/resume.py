@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from records.files import write_json
+from records.files import ARTIFACTS, EXAMPLES, RECORD, SUPERSEDED, write_json
+from records.identity import Identity, identity
 from training.errors import UserError
-
-RECORD = "result.json"
-SUPERSEDED = "superseded"  # where the records of redone runs are kept; no analysis looks there
 
 
 def finished(directory: Path) -> dict[str, Any] | None:
@@ -26,7 +24,8 @@ def finished(directory: Path) -> dict[str, Any] | None:
         declared = record.get("analysis") or {}
         if not isinstance(declared.get("tuning_seeds", []), list):
             return None
-        for name in ("artifacts.npz", "examples.npz")[: 2 if record["status"] == "finished" else 1]:
+        hash(who(record))  # else it has none
+        for name in (ARTIFACTS, EXAMPLES)[: 2 if record["status"] == "finished" else 1]:
             with zipfile.ZipFile(directory / name) as arrays:
                 if arrays.testzip():
                     return None
@@ -35,13 +34,13 @@ def finished(directory: Path) -> dict[str, Any] | None:
         return None
 
 
-def elsewhere(sweeps: Sequence[str]) -> dict[str, tuple[Path, dict[str, Any]]]:
+def elsewhere(sweeps: Sequence[str]) -> dict[Identity, tuple[Path, dict[str, Any]]]:
     """Finished runs of other sweeps: who each is → its folder and record.
 
     Raises:
         UserError: there is no such directory.
     """
-    found: dict[str, tuple[Path, dict[str, Any]]] = {}
+    found: dict[Identity, tuple[Path, dict[str, Any]]] = {}
     for sweep in map(Path, sweeps):
         if not sweep.is_dir():
             raise UserError(f"reuse: {sweep} is no directory; name sweeps that have finished runs")
@@ -53,11 +52,9 @@ def elsewhere(sweeps: Sequence[str]) -> dict[str, tuple[Path, dict[str, Any]]]:
     return found
 
 
-def who(run: Mapping[str, Any]) -> str:
-    """A run's identity, as one string."""
-    return json.dumps(
-        [run.get(key) for key in ("track", "variant", "seed", "hyper")], sort_keys=True
-    )
+def who(run: Mapping[str, Any]) -> Identity:
+    """A run's identity, from its record or its line of a plan."""
+    return identity(run["track"], run["variant"], run["seed"], run["hyper"])
 
 
 def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

@@ -21,10 +21,10 @@ from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from rich.text import Text
 
+from records.files import RECORD
 from sweeping.arguments import typed
 from sweeping.engines.engine import Engine
 from sweeping.progress import told
-from sweeping.resume import RECORD
 from sweeping.work import LOG, Task, edited
 
 FIRST_LOG = "run.first.log"  # of a try that left no record

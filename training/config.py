@@ -18,7 +18,6 @@ from training.errors import UserError, no_such
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"
-SCHEMA = 3  # of result.json and plan.json
 TUNABLE_GROUPS = ("optimizer", "model")  # whose YAMLs' names are values to choose among
 
 Positive = Annotated[float, Field(gt=0)]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.mixer import Observed
 from models.network import Network, mechanisms
-from records.signature import OPERATORS
+from records import signature as recorded
 from tracks.track import Track
 from training.config import Criterion, Signature
 from training.errors import UserError, no_such
@@ -89,7 +89,9 @@ def signature(
 
 def holds(criterion: Criterion, value: float) -> bool:
     """Whether the metric's value is what was predicted."""
-    return OPERATORS[criterion.op](value, criterion.value)
+    return recorded.Criterion(criterion.metric, criterion.op, criterion.value).holds(
+        {criterion.metric: value}
+    )
 
 
 def by_construction(network: Network) -> dict[str, str]:

@@ -19,7 +19,17 @@ import torch
 from torch import Tensor
 
 from models.network import Network
-from records.files import file_hash, located, whole, write_json
+from records.files import (
+    ARTIFACTS,
+    EXAMPLES,
+    HISTORY,
+    RECORD,
+    WEIGHTS,
+    file_hash,
+    located,
+    whole,
+    write_json,
+)
 from tracks.track import Track
 from training.config import ROOT, Config, Variant
 from training.errors import UserError
@@ -151,7 +161,7 @@ def _commit() -> str | None:
 
 def refuse_overwriting(directory: Path) -> None:
     """Raise a UserError where a finished run lies already."""
-    if (directory / "result.json").exists():
+    if (directory / RECORD).exists():
         raise UserError(
             f"{directory} already holds a finished run, and nothing is overwritten: "
             f"choose another hydra.run.dir"
@@ -175,7 +185,7 @@ def write(
         artifacts: small arrays for figures.
         weights: the trained network's, None where they are not wanted.
     """
-    with whole(directory / "history.csv") as file:
+    with whole(directory / HISTORY) as file:
         text = io.StringIO(newline="")
         table = csv.DictWriter(text, ["epoch", "train_loss", "validation", "seconds"])
         table.writeheader()
@@ -185,12 +195,12 @@ def write(
         arrays = {
             f"{s}/{name}": each for s, scores in examples.items() for name, each in scores.items()
         }
-        _write_arrays(directory / "examples.npz", arrays)
-    _write_arrays(directory / "artifacts.npz", artifacts)
+        _write_arrays(directory / EXAMPLES, arrays)
+    _write_arrays(directory / ARTIFACTS, artifacts)
     if weights is not None:
-        with whole(directory / "weights.pt") as file:
+        with whole(directory / WEIGHTS) as file:
             torch.save(weights, file)
-    write_json(directory / "result.json", record)
+    write_json(directory / RECORD, record)
 
 
 def _write_arrays(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -13,10 +13,11 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from records.files import RECORD
+from records.record import SCHEMA
 from tracks.track import Track
 from training import record
 from training.build import build
-from training.config import CONF, SCHEMA, config_hashes, identity, resolved, validated
+from training.config import CONF, config_hashes, identity, resolved, validated
 from training.cost import cost
 from training.errors import started
 from training.fit import batch_order, evaluate, fit, mean

@@ -15,6 +15,7 @@ from analysis.judge.select import Arm, Selection, select
 from analysis.read.gather import Gathered
 from analysis.read.recorded import RecordedRun, read_examples
 from analysis.read.rules import Rules
+from records.files import EXAMPLES
 from records.identity import Identity, in_order
 from records.reading import Unreadable
 from records.record import Metric, PlannedRun
@@ -354,4 +355,4 @@ def _examples(run: RecordedRun, metric: str) -> Examples:
     try:
         return read_examples(run, metric), []
     except Unreadable as error:
-        return None, [f"{run.folder}/examples.npz: {error}"]
+        return None, [f"{run.folder}/{EXAMPLES}: {error}"]

@@ -571,6 +571,39 @@ def test_a_mixer_s_start_explains_what_is_in_that_part_alone(tmp_path, records, 
     assert f"as the variants declare ({part}.start: {against})." in inside
 
 
+@pytest.mark.parametrize(
+    ("baseline", "idea", "block", "is_declared"),
+    [
+        # blocks 0, 2 have the first mixer of a list of two, blocks 1, 3 the second
+        (["a", "a"], ["a", "b"], 3, True),
+        (["a", "a"], ["a", "b"], 1, True),
+        (["a", "a"], ["a", "b"], 2, False),
+        (["a", "b"], ["b"], 0, True),
+        (["a", "b"], ["b"], 1, False),  # the same mixer, with the same start
+        ("a", ["a", "b"], 3, True),
+        ("a", ["a", "b"], 2, False),
+    ],
+)
+def test_of_a_hybrid_a_start_explains_the_blocks_of_its_mixer_alone(
+    tmp_path, records, baseline, idea, block, is_declared
+):
+    for run in records:
+        arm = baseline if run["variant"] == "baseline" else idea
+        starts = {f"mixer.{i}.bias.start": each for i, each in enumerate(arm)}
+        run["starts"] |= starts if isinstance(arm, list) else {"mixer.bias.start": arm}
+        run["config"]["variant"]["mixer"] = [{}] * len(arm) if isinstance(arm, list) else {}
+        run["hashes"]["init"][f"blocks.{block}.mixer.bias.table 4x32"] = run["variant"]
+    [judged] = analysed(write_sweep(tmp_path / "hybrid", records))
+    severity, message = only(judged, "init_mismatch")
+    assert severity == ("note" if is_declared else "warning")
+    assert ("(mixer.bias.start: b against a)" in message) == is_declared
+    for run in records:  # which block has which mixer is not known
+        del run["config"]
+    if isinstance(baseline, list) and isinstance(idea, list):
+        [judged] = analysed(write_sweep(tmp_path / "older", records))
+        assert raised(judged, "init_mismatch")[0][0] == "warning"
+
+
 @pytest.mark.parametrize("group", ["track", "model", "optimizer", "training"])
 def test_trap_confounded(tmp_path, records, group):
     for run in pick(records, "idea", lr=None):

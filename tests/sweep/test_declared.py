@@ -94,11 +94,25 @@ def test_an_edited_prediction_is_seen(composed: Callable[..., DictConfig]) -> No
     assert not predicts_otherwise({"signature": None}, nothing)
 
 
+WHO = {"track": "sequence", "variant": "idea", "seed": 0, "hyper": {"lr": 0.1}}
+
+
+@pytest.mark.parametrize("edit", [{}, {"hyper": None}, {"hyper": {"lr": []}}, {"seed": [0]}])
+def test_a_record_that_does_not_say_which_run_it_is_of_is_no_finished_run(
+    tmp_path: Path, edit: dict[str, object]
+) -> None:
+    whole = {"hashes": {}, "environment": {}, "scores": {}, "status": "diverged"}
+    np.savez(tmp_path / "artifacts.npz", a=np.zeros(1))
+    for identity, is_whole in ((WHO, True), (WHO | edit if edit else {}, False)):
+        (tmp_path / "result.json").write_text(json.dumps(whole | identity))
+        assert (finished(tmp_path) is not None) is is_whole
+
+
 @pytest.mark.parametrize("declared", ["x", {"tuning_seeds": 5}, ["alpha"]])
 def test_a_record_whose_declaration_is_damaged_is_no_finished_run(
     tmp_path: Path, declared: object
 ) -> None:
-    whole = {"hashes": {}, "environment": {}, "scores": {}, "status": "diverged"}
+    whole = WHO | {"hashes": {}, "environment": {}, "scores": {}, "status": "diverged"}
     np.savez(tmp_path / "artifacts.npz", a=np.zeros(1))
     for analysis, is_whole in ((None, True), (declared, False)):
         (tmp_path / "result.json").write_text(json.dumps(whole | {"analysis": analysis}))
