@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -192,23 +193,12 @@ def sweep(seeds: int) -> None:
     print(f"        / Hydra's basic launcher, one torch thread   {ours / one:.3f}   ≤ 0.55")
 
 
-def composed(*overrides: str) -> Any:
-    from hydra import compose, initialize_config_dir
-    from hydra.core.hydra_config import HydraConfig
-
-    import training.config  # noqa: F401  # the name of a run is one of its resolvers
-
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        cfg = compose("config", overrides=list(overrides), return_hydra_config=True)
-    HydraConfig.instance().set_config(cfg)
-    return cfg
-
-
 def step(repeats: int = 15) -> None:
     """25 steps of each at a time, in turn, in processor time of one thread."""
     from training.build import build
     from training.config import validated
     from training.fit import batch_order, fit
+    from training.run import composed
 
     for variant in ("baseline", "idea"):
         # one validation of one example: what is timed is the steps
@@ -237,6 +227,7 @@ def compiled_step(repeats: int = 15) -> None:
     """25 steps of each at a time, in turn, in processor time of one thread, after compilation."""
     from training.build import build
     from training.config import validated
+    from training.run import composed
     from training.step import batch_loss
 
     def prepared(*overrides: str) -> Callable[[], None]:
@@ -274,9 +265,7 @@ def compiled_step(repeats: int = 15) -> None:
 
 def parts(repeats: int = 5) -> None:
     """A whole run in this process; what is neither building, training nor scoring is overhead."""
-    import train
-    from training import build as build_module
-    from training import fit as fit_module
+    run: Any = import_module("training.run")  # whose names are replaced below
 
     spent = 0.0
 
@@ -290,20 +279,20 @@ def parts(repeats: int = 5) -> None:
 
         return wrapper
 
-    plain = build_module.build, fit_module.fit
+    plain = run.build, run.fit
     shares = []
     for repeat in range(repeats + 1):
         with tempfile.TemporaryDirectory() as directory:
-            cfg = composed(f"hydra.runtime.output_dir={directory}")
-            # train.run looks these up when it is called; what fit calls inside is not counted twice
-            build_module.build = counted(plain[0])  # type: ignore[assignment]
-            fit_module.fit = counted(plain[1])  # type: ignore[assignment]
+            cfg = run.composed()
+            # train_one looks these up when it is called; what fit calls inside counts once
+            run.build = counted(plain[0])
+            run.fit = counted(plain[1])
             spent, began = 0.0, time.process_time()
-            train.run(cfg)
+            run.train_one(cfg, Path(directory))
             total = time.process_time() - began
             if repeat:
                 shares.append((total - spent) / total)
-    build_module.build, fit_module.fit = plain
+    run.build, run.fit = plain
     print(
         f"parts   probes, costs, records and final scores / run, median of {repeats}: "
         f"{statistics.median(shares):.3f}   ≤ 0.05"
