@@ -22,7 +22,7 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
     "tensor_mixer": (
         ("experiment=tensor_mixer", "seed=0,1", "lr=0.003", *SMALL),
         "underpowered",
-        {"few_seeds", "parameter_parity", "flop_parity", "memory_parity"},
+        {"few_seeds", "untuned", "parameter_parity", "flop_parity", "memory_parity"},
     ),
     "sunspots": (
         (
@@ -36,7 +36,7 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
             "training.epochs=2",
         ),
         "underpowered",
-        {"few_seeds", "fixed_data"},
+        {"few_seeds", "untuned", "fixed_data"},
     ),
     # without mixing the last token sees itself alone: no training makes up for that
     "no_mixer": (
@@ -49,13 +49,13 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
             *SMALL[4:],
         ),
         "idea worse (significant)",
-        {"parameter_parity", "flop_parity", "memory_parity"},
+        {"untuned", "parameter_parity", "flop_parity", "memory_parity"},
     ),
     # one configuration under two names: whatever the seeds, the arms are numerically one
     "one_and_the_same": (
         ("variant=baseline,lag_table", "seed=range(2)", *SMALL),
         "inert",
-        {"few_seeds"},
+        {"few_seeds", "untuned"},
     ),
 }
 
