@@ -45,7 +45,8 @@ WORDING = {  # what they print is read by people
 }
 REFERENCE = "tests/training/test_reference.py"
 VARIANTS = "tests/models/test_variants.py"
-# A file's tests are those of its own name, then these: of the file, or else of its folder.
+LENGTHS = "tests/training/test_lengths.py"
+# A file's tests are those of its own name, then these: of the file, or else of the nearest folder.
 ALSO = {
     "analysis/judge/statistics.py": ("tests/analysis/test_properties.py",),
     "analysis/judge/verdict.py": (
@@ -63,21 +64,39 @@ ALSO = {
         "tests/analysis/test_report.py",
     ),
     "analysis": ("tests/analysis/test_audits.py", "tests/analysis/test_rules.py"),
-    "models/attention.py": (REFERENCE, VARIANTS),
+    "models/attention.py": (REFERENCE, VARIANTS, LENGTHS),
     "models/tensor_mixer.py": (REFERENCE, VARIANTS),
-    "models/lag_bias.py": (REFERENCE,),
+    "models/lag_bias.py": (REFERENCE, LENGTHS),
     "models/lag_table.py": ("tests/models/test_lag_bias.py", REFERENCE, VARIANTS),
     "models/exp_mixture.py": ("tests/models/test_lag_bias.py", REFERENCE, VARIANTS),
-    "models": ("tests/models/test_initialise.py", REFERENCE, VARIANTS),
+    "models/mixer.py": (
+        *("tests/models/test_initialise.py", "tests/training/test_trains.py"),
+        *("tests/training/test_check.py", "tests/training/test_probes.py", REFERENCE),
+    ),
+    "models/rotation.py": ("tests/models/test_attention.py", REFERENCE, VARIANTS),
+    "models/mlp.py": ("tests/models/test_network.py", REFERENCE),
+    "models/network.py": ("tests/models/test_initialise.py", REFERENCE, LENGTHS, VARIANTS),
+    "models": (REFERENCE, VARIANTS),
+    "records/record.py": ("tests/analysis/test_gather.py", "tests/analysis/test_audits.py"),
+    "records": (
+        *("tests/records/test_record.py", "tests/records/test_earlier.py"),
+        "tests/analysis/test_gather.py",
+    ),
     "training/config.py": (),
     "training/step.py": (),
     "training/errors.py": (),
-    "records/record.py": ("tests/analysis/test_gather.py", "tests/analysis/test_audits.py"),
-    "records": ("tests/records/test_record.py", "tests/records/test_earlier.py"),
-    "training/build.py": (REFERENCE, "tests/training/test_fit.py", "tests/training/test_config.py"),
+    "training/check.py": (),
+    "training/factory.py": ("tests/training/test_config.py", "tests/training/test_check.py"),
+    "training/place.py": ("tests/training/test_check.py",),
+    "training/build.py": (
+        *("tests/training/test_trains.py", REFERENCE),
+        *("tests/training/test_fit.py", "tests/training/test_config.py"),
+    ),
+    "training/observe.py": ("tests/training/test_probes.py", REFERENCE),
+    "training/probes": ("tests/training/test_probes.py", REFERENCE),
     "training/record.py": (REFERENCE, "tests/training/test_config.py"),
+    "training/run.py": (REFERENCE, "tests/training/test_config.py", "tests/training/test_check.py"),
     "training": (REFERENCE, "tests/training/test_fit.py"),
-    "sweeping": (),
     "sweeping/arguments.py": ("tests/sweep/test_arguments.py",),
     "sweeping/declared.py": ("tests/sweep/test_declared.py",),
     "tracks": ("tests/tracks/test_sequence.py", "tests/tracks/test_series.py", REFERENCE, VARIANTS),
@@ -101,7 +120,8 @@ def beside(root: Path, file: str) -> tuple[str, ...]:
     """The tests of a source file, the nearest first."""
     path = Path(file)
     own = Path("tests", path.parts[0], f"test_{path.stem}.py")
-    also = ALSO.get(file, ALSO[path.parts[0]])
+    places = (file, *(str(folder) for folder in path.parents))
+    also = next(ALSO[place] for place in places if place in ALSO)
     tests = dict.fromkeys([str(own)] * (root / own).exists() + list(also))
     for test in tests:
         if not (root / test).exists():
