@@ -125,7 +125,8 @@ def initialise(
     else they hold. The first that applies: what a module around it draws, by a method
     `draw(name, generator)`; positions are normal with std 0.02; what a constructor sets without
     chance stays (norms are the identity); weights of linear layers and convolutions are normal with
-    variance 1/fan_in (LeCun et al. 1998) and their biases 0; embeddings are standard normal.
+    variance 1/fan_in (LeCun et al. 1998) and their biases 0; embeddings are standard normal,
+    their padding 0.
 
     Args:
         again: the same network, constructed once more: what is not the same in it, a constructor
@@ -184,7 +185,10 @@ def _by_rule(
     if isinstance(module, Network):  # positions
         return 0.02 * torch.randn(parameter.shape, generator=generator_for(name))
     if isinstance(module, nn.Embedding):
-        return torch.randn(parameter.shape, generator=generator_for(name))
+        rows = torch.randn(parameter.shape, generator=generator_for(name))  # (ids, d)
+        if module.padding_idx is not None:
+            rows[module.padding_idx] = 0  # as torch has it
+        return rows
     if not isinstance(module, (nn.Linear, *CONVOLUTIONS)):
         raise TypeError(
             f"{name} of {type(module).__name__} starts at random, and no rule says how: set it to "

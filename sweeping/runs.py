@@ -82,7 +82,7 @@ def run_all(
     waiting, running = deque(runs), dict[Any, Attempt]()
     console = Console(stderr=True)
     slots = "all" if engine.slots == math.inf else engine.slots
-    console.print(Text(f"{len(runs)} runs, {slots} at a time → {sweep}"), soft_wrap=True)
+    console.print(Text(f"{_runs(len(runs))}, {slots} at a time → {sweep}"), soft_wrap=True)
     halted: str | None = None
 
     try:
@@ -118,16 +118,16 @@ def run_all(
         if not isinstance(error, KeyboardInterrupt):
             raise
         left = sum(not run.finished for run in runs)
-        _say(console, f"interrupted; {left} of {len(runs)} runs are left. To resume:", sweep)
+        _say(console, f"interrupted; {left} of {_runs(len(runs))} left. To resume:", sweep)
         raise SystemExit(130) from None
 
     failed = [run for run in runs if run.error]
     for run in failed:
         console.print(Text(f"failed: {run.name}: {run.error}", style="red"), soft_wrap=True)
     if failed:
-        console.print(f"{len(failed)} of {len(runs)} runs failed")
+        console.print(f"{len(failed)} of {_runs(len(runs))} failed")
     if halted:
-        _say(console, f"{halted}; {len(waiting)} runs were not made. To go on:", sweep)
+        _say(console, f"{halted}; {_runs(len(waiting))} not made. To go on:", sweep)
     if failed or halted:
         raise SystemExit(1)
     return [JobReturn(status=JobStatus.COMPLETED) for _ in runs]
@@ -179,6 +179,10 @@ def _say(console: Console, text: str, sweep: Path) -> None:
     quoted = str(sweep) if plain else "'" + str(sweep).replace("'", "\\'") + "'"  # for Hydra
     again = shlex.join(["python", *given, f"hydra.sweep.dir={quoted}"])
     console.print(Text(f"{text}\n{again}"), soft_wrap=True)
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 def _prepare(config: DictConfig, number: int) -> Attempt:

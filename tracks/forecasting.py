@@ -25,8 +25,8 @@ class Forecasting(Track):
 
     metric: ClassVar[str] = "mse"
     metrics: ClassVar[Mapping[str, Metric]] = {
-        "mse": Metric("min", bounds=(0.0, None)),
-        "mae": Metric("min", bounds=(0.0, None)),
+        "mse": Metric("min", bounds=(0.0, None), can_tie=False),
+        "mae": Metric("min", bounds=(0.0, None), can_tie=False),
     }
     mean_over: ClassVar[str] = "the horizon's values"
     time_axis: ClassVar[int | None] = 0

@@ -42,8 +42,8 @@ class Metric:
     """
 
     direction: Direction
-    bounds: tuple[float | None, float | None] = (None, None)
-    can_tie: bool = False
+    bounds: tuple[float | None, float | None]
+    can_tie: bool
 
 
 class Track(ABC):
@@ -150,7 +150,7 @@ class Track(ABC):
             KeyError: a score that the track gives and `metrics` leaves out.
         """
         if name == "loss" and name not in self.metrics:
-            return Metric("min")
+            return Metric("min", bounds=(None, None), can_tie=False)
         return self.metrics[name]
 
     @property

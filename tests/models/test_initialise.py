@@ -148,6 +148,7 @@ class Layers(nn.Module):
         self.plane = nn.Conv2d(2, 4, (3, 5))
         self.space = nn.Conv3d(2, 4, 2, bias=False)
         self.symbols = nn.Embedding(7, 5)
+        self.padded = nn.Embedding(7, 5, padding_idx=2)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +168,13 @@ def test_convolutions_and_embeddings_are_drawn_by_name(
     torch.testing.assert_close(start[f"gate.{name}.weight"], drawn / math.sqrt(fan_in))
     if f"gate.{name}.bias" in start:
         assert start[f"gate.{name}.bias"].tolist() == [0.0] * 4
+
+
+def test_a_padding_row_stays_zero() -> None:
+    rows = started(Layers)["gate.padded.weight"]
+    drawn = torch.randn((7, 5), generator=stream("gate.padded.weight"))
+    drawn[2] = 0
+    assert rows.equal(drawn)
 
 
 class Encoder(nn.Module):

@@ -116,7 +116,7 @@ def test_an_interrupt_ends_the_jobs_too(tmp_path: Path) -> None:
     process.terminate()
     code, said = outcome(process)
     assert code == 130, said
-    assert "2 of 2 runs are left. To resume:\npython train.py" in said
+    assert "2 of 2 runs left. To resume:\npython train.py" in said
     assert "Traceback" not in said
     deadline = time.monotonic() + 20
     while Path(f"/proc/{worker}").exists():

@@ -220,7 +220,7 @@ def test_an_interrupt_is_quick_and_tells_how_to_go_on(again: Path, sent: signal.
         process.send_signal(sent)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "2 of 2 runs are left" in said
+    assert "2 of 2 runs left" in said
     assert f"python {' '.join(command[1:])}" in said.replace("'", "")
     assert not written(again / "stopped")
     assert not [path for path in log.rglob("*") if path.name.startswith(".result.json")]

@@ -21,7 +21,7 @@ class Recall(Track):
 
     metric: ClassVar[str] = "cross_entropy"
     metrics: ClassVar[Mapping[str, Metric]] = {
-        "cross_entropy": Metric("min", bounds=(0.0, None)),
+        "cross_entropy": Metric("min", bounds=(0.0, None), can_tie=False),
         "accuracy": Metric("max", bounds=(0.0, 1.0), can_tie=True),
     }
     mean_over = "the queries of a row"

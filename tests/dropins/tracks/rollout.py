@@ -19,7 +19,7 @@ class Rollout(Track):
     metric: ClassVar[str] = "horizon"
     metrics: ClassVar[Mapping[str, Metric]] = {
         "horizon": Metric("max", bounds=(0.0, None), can_tie=True),  # steps within `close`
-        "mse": Metric("min", bounds=(0.0, None)),
+        "mse": Metric("min", bounds=(0.0, None), can_tie=False),
     }
     mean_over: ClassVar[str] = "the values that are said"
     time_axis: ClassVar[int | None] = 0
