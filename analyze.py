@@ -19,7 +19,7 @@ from pathlib import Path
 from analysis.arguments import parse
 from analysis.errors import AnalysisError
 from analysis.read.gather import newest_sweep
-from analysis.tell.text import printable
+from analysis.text import printable
 
 SWEEPS = Path("multirun")  # where `train.py -m` leaves them
 
@@ -78,9 +78,10 @@ def analyze(arguments: Sequence[str]) -> int:
 def rejudge(asked: argparse.Namespace) -> int:
     """Judge a report again, from the per-seed scores in it; the exit status."""
     from analysis.judge import earlier
+    from analysis.read.earlier import read
     from analysis.tell import terminal
 
-    rejudged = earlier.rejudge(earlier.read(asked.paths[0]), asked.alpha, asked.margin_pct)
+    rejudged = earlier.rejudge(read(asked.paths[0]), asked.alpha, asked.margin_pct)
     try:
         terminal.show_rejudged(rejudged)
     except RecursionError:

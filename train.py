@@ -1,4 +1,4 @@
-"""One run: compose → build → fit → probe → record.
+"""One run (training/run.py: build → fit → probe → record), or a sweep of them.
 
 python train.py KEY=VALUE …        one run
 python train.py -m KEY=A,B …       a sweep: a run for every combination
@@ -22,13 +22,18 @@ from training.errors import full_hydra_errors, one_line_errors
 def run(cfg: DictConfig) -> None:
     """Train one model, measure it and leave its record."""
     # Not at the top: the process that only starts a sweep never needs torch.
-    from training.run import check_one, summary, train_one
+    from sweeping.directory import claim_run
+    from training.check import check
+    from training.config import validated
+    from training.run import train_one
+    from training.summary import summary
 
     context = HydraConfig.get()
     directory = Path(context.runtime.output_dir)
     alone = context.mode == RunMode.RUN  # a sweep has checked all its runs before the first
     if alone:
-        check_one(cfg)
+        claim_run(directory)
+        check(validated(cfg))
     record = train_one(cfg, directory, context.runtime.choices)
     if alone:
         print("\n".join(summary(record, directory)))

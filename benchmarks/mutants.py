@@ -41,7 +41,8 @@ FOLDERS = ("records", "analysis", "training", "models", "tracks", "sweeping")
 PURE = {"sweeping/arguments.py", "sweeping/declared.py"}  # the rest of it starts processes
 WORDING = {  # what they print is read by people
     "analysis/arguments.py",
-    *(f"analysis/tell/{name}.py" for name in ("prose", "report", "terminal", "text")),
+    "analysis/text.py",
+    *(f"analysis/tell/{name}.py" for name in ("prose", "report", "terminal")),
 }
 REFERENCE = "tests/training/test_reference.py"
 VARIANTS = "tests/models/test_variants.py"
@@ -55,6 +56,7 @@ ALSO = {
     ),
     "analysis/judge/planning.py": (),
     "analysis/judge/earlier.py": (),
+    "analysis/read/earlier.py": (),
     "analysis/read/gather.py": (),
     "analysis/read/recorded.py": ("tests/analysis/test_audits.py",),
     "analysis/judge/compare.py": (
@@ -67,7 +69,10 @@ ALSO = {
     "models/attention.py": (REFERENCE, VARIANTS, LENGTHS),
     "models/tensor_mixer.py": (REFERENCE, VARIANTS),
     "models/lag_bias.py": (REFERENCE, LENGTHS),
-    "models/lag_table.py": ("tests/models/test_lag_bias.py", REFERENCE, VARIANTS),
+    "models/lag_table.py": (
+        *("tests/models/test_lag_bias.py", "tests/models/test_attention.py"),
+        *(REFERENCE, VARIANTS),
+    ),
     "models/exp_mixture.py": ("tests/models/test_lag_bias.py", REFERENCE, VARIANTS),
     "models/mixer.py": (
         *("tests/models/test_initialise.py", "tests/training/test_trains.py"),
@@ -78,6 +83,8 @@ ALSO = {
     "models/network.py": ("tests/models/test_initialise.py", REFERENCE, LENGTHS, VARIANTS),
     "models": (REFERENCE, VARIANTS),
     "records/record.py": ("tests/analysis/test_gather.py", "tests/analysis/test_audits.py"),
+    "records/settings.py": ("tests/analysis/test_audits.py",),
+    "records/probes.py": ("tests/records/test_record.py", "tests/analysis/test_audits.py"),
     "records": (
         *("tests/records/test_record.py", "tests/records/test_earlier.py"),
         "tests/analysis/test_gather.py",
@@ -85,20 +92,27 @@ ALSO = {
     "training/config.py": (),
     "training/step.py": (),
     "training/errors.py": (),
-    "training/check.py": (),
+    "training/check.py": ("tests/training/test_config.py",),
     "training/factory.py": ("tests/training/test_config.py", "tests/training/test_check.py"),
     "training/place.py": ("tests/training/test_check.py",),
     "training/build.py": (
         *("tests/training/test_trains.py", REFERENCE),
         *("tests/training/test_fit.py", "tests/training/test_config.py"),
+        "tests/training/test_check.py",
     ),
     "training/observe.py": ("tests/training/test_probes.py", REFERENCE),
     "training/probes": ("tests/training/test_probes.py", REFERENCE),
     "training/record.py": (REFERENCE, "tests/training/test_config.py"),
+    "training/summary.py": (),
     "training/run.py": (REFERENCE, "tests/training/test_config.py", "tests/training/test_check.py"),
     "training": (REFERENCE, "tests/training/test_fit.py"),
     "sweeping/arguments.py": ("tests/sweep/test_arguments.py",),
     "sweeping/declared.py": ("tests/sweep/test_declared.py",),
+    "tracks/track.py": (
+        "tests/tracks/test_sequence.py",
+        "tests/training/test_probes.py",
+        REFERENCE,
+    ),
     "tracks": ("tests/tracks/test_sequence.py", "tests/tracks/test_series.py", REFERENCE, VARIANTS),
 }
 PRELOADED = (

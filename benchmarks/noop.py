@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from records.files import write_json
-from training.config import identity
+from training.config import run_identity
 
 
 @hydra.main(version_base="1.3", config_path="../conf", config_name="config")
@@ -21,7 +21,7 @@ def run(cfg: DictConfig) -> None:
     record = {"scores": {"validation": 0.0}, "metric": {"direction": "min"}}
     write_json(
         Path(context.runtime.output_dir) / "result.json",
-        identity(cfg, context.runtime.choices) | record,
+        run_identity(cfg, context.runtime.choices) | record,
     )
 
 

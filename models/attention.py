@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.lag_bias import LagBias, LogitBias
-from models.mixer import Mixer, Observed, offered
+from models.mixer import Mixer, Observed, Slot, offered
 from models.rotation import Rotation
 
 
@@ -81,13 +81,26 @@ class Attention(Mixer):
             return None
         known = self.future.shape == (queries, keys)
         future = self.future if known else self._later(queries, keys, q.device)
-        return future if self.bias is None else self.bias(q, k, x) + future
+        if self.bias is None:
+            return future
+        bias = self.bias(q, k, x)
+        shapes = [(b, h, queries, keys) for b in (1, q.shape[0]) for h in (1, self.heads)]
+        _must_give("(B or 1, H or 1, Nq, Nk)", shapes, self.bias, bias)
+        return bias + future
+
+    def rotated(self, q: Tensor, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys as they meet."""
+        if self.rotation is None:
+            return q, k
+        turned_q, turned_k = self.rotation(q, k, x)
+        _must_give("queries (B, H, Nq, dₕ)", [q.shape], self.rotation, turned_q)
+        _must_give("keys (B, H, Nk, dₕ)", [k.shape], self.rotation, turned_k)
+        return turned_q, turned_k
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
         q, k, v = self.project(x)
         mask = self.mask(q, k, x)
-        if self.rotation is not None:
-            q, k = self.rotation(q, k, x)
+        q, k = self.rotated(q, k, x)
         mixed = F.scaled_dot_product_attention(
             q,
             k,
@@ -107,8 +120,7 @@ class Attention(Mixer):
         q, k, _ = self.project(x)
         q = q[:, :, -1:]
         mask = self.mask(q, k, x)
-        if self.rotation is not None:
-            q, k = self.rotation(q, k, x)
+        q, k = self.rotated(q, k, x)
         logits = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (B, H, 1, N)
         if mask is not None:
             logits = logits + mask
@@ -128,13 +140,9 @@ class Attention(Mixer):
             "nonmonotone_heads": Observed((rise > 0).double().mean().item(), least=0.0, most=1.0),
         }
         q, k, _ = self.project(x)
-        # what stands in a slot may be its neutral, which observes nothing
-        if isinstance(self.bias, LogitBias):
-            assert isinstance(start.bias, LogitBias)
-            observed |= self.bias.signature(start.bias, q, k, x)
-        if isinstance(self.rotation, Rotation):
-            assert isinstance(start.rotation, Rotation)
-            observed |= self.rotation.signature(start.rotation, q, k, x)
+        for slot, of_start in ((self.bias, start.bias), (self.rotation, start.rotation)):
+            if slot is not None:
+                observed |= slot.signature(of_start, q, k, x)
         return observed
 
     def artifacts(self, x: Tensor) -> dict[str, Tensor]:
@@ -142,3 +150,13 @@ class Attention(Mixer):
         if isinstance(self.bias, LagBias):
             found["bias"] = self.bias.curve(torch.arange(x.shape[1], device=x.device))  # (H, N)
         return found
+
+
+def _must_give(what: str, shapes: Sequence[tuple[int, ...]], slot: Slot, found: Tensor) -> None:
+    """Refuse what would be broadcast to something else, unseen, in a slot's own name."""
+    if found.shape not in shapes:
+        cls = type(slot)
+        raise ValueError(
+            f"{cls.__module__}.{cls.__qualname__}.forward must give {what} = {tuple(shapes[-1])}, "
+            f"found {tuple(found.shape)}"
+        )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from models.mixer import Mechanism, Observed
+from models.mixer import Observed, Slot
 
 
 def lags_between(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
@@ -20,15 +19,8 @@ def lags_between(queries: int, keys: int, device: torch.device | None = None) ->
     return at[:, None] - torch.arange(keys, device=device)
 
 
-class LogitBias(Mechanism):
-    """Added to attention's logits, as its queries, keys and what it reads say.
-
-    Its constructor is given what it names of `dim`, `heads` (H), `context` (N while training),
-    `axes` and `time_axis`, as a mixer is.
-    """
-
-    given: ClassVar[frozenset[str]] = frozenset({"dim", "heads", "context", "axes", "time_axis"})
-    any_length: bool = False  # claims to take other contexts than it was built for
+class LogitBias(Slot):
+    """Added to attention's logits, as its queries, keys and what it reads say."""
 
     @abstractmethod
     def forward(self, q: Tensor, k: Tensor, x: Tensor) -> Tensor:
@@ -36,13 +28,9 @@ class LogitBias(Mechanism):
 
         Args:
             q, k: (B, H, Nq, dₕ) and (B, H, Nk, dₕ), before they are rotated. The queries are the
-                last Nq of the Nk tokens: all of them, but for probes that ask for one.
+                last Nq of the Nk tokens.
             x: what the mixer reads, (B, Nk, d).
         """
-
-    def signature(self, start: LogitBias, q: Tensor, k: Tensor, x: Tensor) -> dict[str, Observed]:
-        """What the mechanism looks like after training, by metric; `start` is as before it."""
-        return {}
 
     def neutral(self) -> nn.Module:
         return NoBias()
@@ -75,8 +63,7 @@ class LagBias(LogitBias):
         """All that the keys' tokens have, (Nk,)."""
         return torch.arange(k.shape[-2], device=k.device)
 
-    def signature(self, start: LogitBias, q: Tensor, k: Tensor, x: Tensor) -> dict[str, Observed]:
-        assert isinstance(start, LagBias)
+    def signature(self, start: LagBias, q: Tensor, k: Tensor, x: Tensor) -> dict[str, Observed]:
         return self.shape_signature(start, self.lags(k))
 
     def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:

@@ -39,11 +39,15 @@ class LagTable(LagBias):
 
     def shape_signature(self, start: LagBias, lags: Tensor) -> dict[str, Observed]:
         bias, before = self.curve(lags).double(), start.curve(lags).double()  # (H, N)
-        falling = (bias.diff() < 0).double().mean().item()
-        bending = (bias.diff(n=2) > 0).double().mean().item()
         distance = (bias - before).square().mean().sqrt().item()
-        return super().shape_signature(start, lags) | {
-            "negative_first_differences": Observed(falling, least=0.0, most=1.0),
-            "positive_second_differences": Observed(bending, least=0.0, most=1.0),
-            "table_distance_from_start": Observed(distance, least=0.0),
+        found = super().shape_signature(start, lags)
+        found["table_distance_from_start"] = Observed(distance, least=0.0)
+        shares = {
+            "negative_first_differences": bias.diff() < 0,
+            "positive_second_differences": bias.diff(n=2) > 0,
         }
+        for metric, holds in shares.items():
+            if holds.numel():  # which two lags alone do not have
+                share = holds.double().mean().item()
+                found[metric] = Observed(share, least=0.0, most=1.0)
+        return found

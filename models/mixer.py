@@ -17,6 +17,8 @@ def at_least_float32(t: Tensor) -> Tensor:
     return t.to(torch.promote_types(t.dtype, torch.float32))
 
 
+# What a constructor is given of the network around it, if it names it: no keys of the YAML.
+GIVEN = frozenset({"dim", "heads", "context", "axes", "time_axis"})
 Built = TypeVar("Built")
 
 
@@ -53,13 +55,13 @@ class Trains(NamedTuple):
 class Mixer(nn.Module, ABC):
     """Mixes tokens, (B, N, d) → (B, N, d): the one part of the network that a variant changes.
 
-    The network builds one per block. Its constructor is given what it names of `dim` (d), `heads`
-    (H), `axes` (lengths of the token grid's axes while training, N is their product) and
+    There is one per block. Its constructor is given what it names of `dim` (d), `heads` (H),
+    `context` (N while training), `axes` (lengths of the token grid's axes, N is their product) and
     `time_axis` (which of them is time, None where none is); its other arguments are keys of the
     YAML.
     """
 
-    given: ClassVar[frozenset[str]] = frozenset({"dim", "heads", "axes", "time_axis"})
+    given: ClassVar[frozenset[str]] = GIVEN
     causal: bool = False  # claims that a token's output depends on no later time step
     any_length: bool = False  # claims to take grids of other lengths than it was built for
 
@@ -108,6 +110,27 @@ class Mechanism(nn.Module, ABC):
         """
         return None
 
-    def trains(self, name: str) -> Trains:
-        """How the parameter `name` trains: here, each as one of the mechanism's own numbers."""
+    def trains(self, name: str) -> Trains | None:
+        """How the parameter `name` trains: here, each as one of the mechanism's own numbers.
+
+        None: as it would in any other part of the network.
+        """
         return Trains()
+
+
+class Slot(Mechanism):
+    """A mechanism within attention. Its constructor is given what a mixer's is.
+
+    It is asked for the last Nq of the Nk tokens: all of them, but for probes that ask for one.
+    """
+
+    given: ClassVar[frozenset[str]] = GIVEN
+    any_length: bool = False  # claims to take other contexts than it was built for
+
+    @abstractmethod
+    def forward(self, q: Tensor, k: Tensor, x: Tensor) -> Any:
+        """As its kind says, of queries (B, H, Nq, dₕ), keys (B, H, Nk, dₕ) and x, (B, Nk, d)."""
+
+    def signature(self, start: Any, q: Tensor, k: Tensor, x: Tensor) -> dict[str, Observed]:
+        """What the mechanism looks like after training, by metric; `start` is as before it."""
+        return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -38,50 +38,32 @@ class Network(nn.Module):
     Args:
         encoder: what the track reads → tokens, (B, N, d).
         head: tokens → what the track's readout reads, (B, N, d) → (B, N, out).
-        axes: lengths of the token grid's axes while training; N is their product.
-        time_axis: which of them is time, None where none is.
-        mixers: build the blocks' token mixers, one after the other, and over again.
-        dim, heads, layers: width d, attention heads H, blocks.
+        mixers: the token mixers of its blocks, first to last.
+        context: N while training.
+        dim: width d.
         mlp: a name in `models.mlp.MLPS`, or None for blocks without.
         positions: `learned` adds one vector per token; `none` leaves order to the mixers.
     Raises:
-        ValueError: layers are not a multiple of the mixers, or no MLP has that name.
+        ValueError: no MLP has that name.
     """
 
     def __init__(
         self,
         encoder: nn.Module,
         head: nn.Module,
-        axes: tuple[int, ...],
-        mixers: Sequence[Callable[..., Mixer]],
-        time_axis: int | None = None,
+        mixers: Sequence[Mixer],
+        context: int,
         dim: int = 64,
-        heads: int = 4,
-        layers: int = 2,
         mlp: str | None = "gelu",
         positions: Literal["learned", "none"] = "learned",
     ) -> None:
         super().__init__()
-        if layers % len(mixers):
-            raise ValueError(
-                f"{len(mixers)} mixers, whose number must divide model.layers {layers}"
-            )
         if mlp is not None and mlp not in MLPS:
-            raise ValueError(f"model.mlp is {mlp}, must be null or one of {', '.join(MLPS)}")
-        self.axes = axes
+            raise ValueError(f"mlp is {mlp}, must be null or one of {', '.join(MLPS)}")
         self.embed = encoder
-        self.positions = (
-            nn.Parameter(torch.zeros(math.prod(axes), dim)) if positions == "learned" else None
-        )
+        self.positions = nn.Parameter(torch.zeros(context, dim)) if positions == "learned" else None
         self.blocks = nn.ModuleList(
-            Block(
-                dim,
-                offered(
-                    mixers[i % len(mixers)], dim=dim, heads=heads, axes=axes, time_axis=time_axis
-                ),
-                None if mlp is None else MLPS[mlp](dim),
-            )
-            for i in range(layers)
+            Block(dim, mixer, None if mlp is None else MLPS[mlp](dim)) for mixer in mixers
         )
         self.norm = nn.LayerNorm(dim)
         self.head = head
@@ -95,10 +77,29 @@ class Network(nn.Module):
         out: Tensor = self.head(self.norm(x))
         return out
 
+    def draw(self, name: str, generator: Generator) -> Tensor | None:
+        """A start of the positions: normal with std 0.02."""
+        if name != "positions" or self.positions is None:
+            return None
+        return 0.02 * torch.randn(self.positions.shape, generator=generator)
+
     @property
     def mixers(self) -> list[Mixer]:
         """The blocks' mixers, first to last."""
         return [cast(Block, block).mixer for block in self.blocks]
+
+
+def mixers_in_turn(makes: Sequence[Callable[..., Mixer]], layers: int, **given: Any) -> list[Mixer]:
+    """A mixer for each layer: what the first builds, then the next, and over again.
+
+    Args:
+        given: what each of them is offered (`models.mixer.GIVEN`).
+    Raises:
+        ValueError: layers are not a multiple of the mixers.
+    """
+    if layers % len(makes):
+        raise ValueError(f"{len(makes)} mixers, whose number must divide model.layers {layers}")
+    return [offered(makes[i % len(makes)], **given) for i in range(layers)]
 
 
 def mechanisms(network: nn.Module) -> dict[str, Mechanism]:
@@ -123,8 +124,8 @@ def initialise(
 
     So a parameter that two networks share by name and shape starts bitwise equal in both, whatever
     else they hold. The first that applies: what a module around it draws, by a method
-    `draw(name, generator)`; positions are normal with std 0.02; what a constructor sets without
-    chance stays (norms are the identity); weights of linear layers and convolutions are normal with
+    `draw(name, generator)`, the innermost first; what a constructor sets without chance stays
+    (norms are the identity); weights of linear layers and convolutions are normal with
     variance 1/fan_in (LeCun et al. 1998) and their biases 0; embeddings are standard normal,
     their padding 0.
 
@@ -142,7 +143,7 @@ def initialise(
             if name not in twins:  # shared with another module: it starts by its first name
                 continue
             drawn = _drawn(network, name, generator_for)
-            if drawn is None and not isinstance(module, Network) and parameter.equal(twins[name]):
+            if drawn is None and parameter.equal(twins[name]):
                 continue
             start = _by_rule(module, name, parameter, generator_for) if drawn is None else drawn
             if start.shape != parameter.shape:
@@ -155,7 +156,8 @@ def initialise(
         if not buffer.equal(buffers[name]):
             raise TypeError(
                 f"the buffer {name} is random: make it a parameter that is not trained "
-                f"(requires_grad=False), drawn in the method draw(name, generator) of a Mechanism"
+                f"(requires_grad=False), drawn in a method draw(name, generator) of a module "
+                f"around it"
             )
 
 
@@ -163,13 +165,10 @@ def _drawn(
     network: nn.Module, name: str, generator_for: Callable[[str], Generator]
 ) -> Tensor | None:
     """The start that the innermost module around a parameter draws for it, if one does."""
-    around = [
-        (prefix, module)
-        for prefix, module in network.named_modules()
-        if prefix and name.startswith(f"{prefix}.") and hasattr(module, "draw")
-    ]
-    for prefix, module in reversed(around):
-        drawn: Tensor | None = module.draw(name.removeprefix(f"{prefix}."), generator_for(name))
+    inside = {f"{path}." if path else "": module for path, module in network.named_modules()}
+    around = [path for path in inside if name.startswith(path) and hasattr(inside[path], "draw")]
+    for path in reversed(around):
+        drawn: Tensor | None = inside[path].draw(name.removeprefix(path), generator_for(name))
         if drawn is not None:
             return drawn
     return None
@@ -182,8 +181,6 @@ def _by_rule(
     generator_for: Callable[[str], Generator],
 ) -> Tensor:
     """The start of a layer's parameter, as the layer's kind has it."""
-    if isinstance(module, Network):  # positions
-        return 0.02 * torch.randn(parameter.shape, generator=generator_for(name))
     if isinstance(module, nn.Embedding):
         rows = torch.randn(parameter.shape, generator=generator_for(name))  # (ids, d)
         if module.padding_idx is not None:
@@ -192,8 +189,8 @@ def _by_rule(
     if not isinstance(module, (nn.Linear, *CONVOLUTIONS)):
         raise TypeError(
             f"{name} of {type(module).__name__} starts at random, and no rule says how: set it to "
-            f"values without chance in the constructor, or make it part of a Mechanism, whose "
-            f"method draw(name, generator) draws it"
+            f"values without chance in the constructor, or draw it in a method "
+            f"draw(name, generator) of a module around it, as a Mechanism has one"
         )
     if parameter.ndim == 1:
         return torch.zeros(parameter.shape)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
 
 from torch import Tensor, nn
 
-from models.mixer import Mechanism, Observed
+from models.mixer import Slot
 
 
-class Rotation(Mechanism):
-    """Turns queries and keys, so that their product knows where they stand.
-
-    Its constructor is given what it names of `dim`, `heads`, `context` (N while training), `axes`
-    and `time_axis`, as a mixer is.
-    """
-
-    given: ClassVar[frozenset[str]] = frozenset({"dim", "heads", "context", "axes", "time_axis"})
-    any_length: bool = False  # claims to take other contexts than it was built for
+class Rotation(Slot):
+    """Turns queries and keys, so that their product knows where they stand."""
 
     @abstractmethod
     def forward(self, q: Tensor, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -28,10 +20,6 @@ class Rotation(Mechanism):
             q, k: the queries are the last Nq of the Nk tokens.
             x: what the mixer reads, (B, Nk, d).
         """
-
-    def signature(self, start: Rotation, q: Tensor, k: Tensor, x: Tensor) -> dict[str, Observed]:
-        """What the mechanism looks like after training, by metric; `start` is as before it."""
-        return {}
 
     def neutral(self) -> nn.Module:
         return Unrotated()

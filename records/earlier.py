@@ -6,6 +6,7 @@ from typing import Any
 
 SCHEMA = 2
 SPLITS = ("validation", "test")
+SMOOTH = ("mse", "mae")  # the metrics of all tracks before a record said which can tie
 
 
 def upgraded(found: Any) -> Any:
@@ -17,11 +18,20 @@ def upgraded(found: Any) -> Any:
         return found
     new = {key: value for key, value in found.items() if key not in ("overrides", "config")}
     new["schema"] = 3
+    if isinstance(metric := found.get("metric"), dict):
+        new["metric"] = _smooth(metric.get("name"), metric)
     if isinstance(secondary := found.get("secondary"), dict):
-        new["secondary"] = {name: _nested(each) for name, each in secondary.items()}
+        new["secondary"] = {name: _smooth(name, _nested(each)) for name, each in secondary.items()}
     if isinstance(probes := found.get("probes"), dict):
         new["probes"] = _probes(probes)
     return new
+
+
+def _smooth(name: Any, metric: Any) -> Any:
+    """A metric, primary or secondary, that is said not to tie where that is known."""
+    if not isinstance(metric, dict) or name not in SMOOTH or metric.get("can_tie") is not None:
+        return metric
+    return metric | {"can_tie": False}
 
 
 def _nested(scores: Any) -> Any:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Meta
 
-from records.reading import Part, what_is_wrong
+from records.reading import Count, NotNegative, Part, what_is_wrong
 
 T = TypeVar("T")
-NotNegative = Annotated[float, Meta(ge=0)]
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class NotMeasured(Exception):
@@ -61,6 +58,9 @@ class Reach(Part):
 
 
 REACH = Probe[Reach | None]("reach", Reach | None)
+LEAST_REACH = (
+    1e-6  # below it nothing is reached: a bias that softmax cancels has 1e-8, a table 1e-2
+)
 # test score with the mechanism neutralised, minus the test score; and the loss's, where the
 # primary metric can tie
 ABLATION = Probe[float | None]("ablation", float | None)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 MALFORMED = (msgspec.DecodeError, RecursionError)  # how damaged or hostile JSON shows itself
 Read = TypeVar("Read", bound="Part")
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Unreadable(Exception):

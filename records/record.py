@@ -11,13 +11,11 @@ from msgspec import Meta
 from records import earlier
 from records.identity import Hyper, Identity, identity
 from records.probes import Probe, T
-from records.reading import Part, Read, content, converted, decoded, parsed
+from records.reading import Count, NotNegative, Part, Read, content, converted, decoded, parsed
 from records.signature import Signature
 
 SCHEMA = 3  # of result.json and plan.json
 
-NotNegative = Annotated[float, Meta(ge=0)]
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Alpha = Annotated[float, Meta(ge=1e-9, le=0.5)]
 Positive = Annotated[float, Meta(gt=0)]
 Bounds = tuple[float | None, float | None]  # the least and the greatest that a score can be
@@ -58,15 +56,12 @@ class Metric(Part):
     direction: Literal["min", "max"]
     bounds: Bounds | None = None  # null: not recorded
     can_tie: bool | None = None  # takes few values, as accuracy does; null: not recorded
+    mean_over: str | None = None  # what an example's score is a mean over, in words
 
     @property
     def is_smooth(self) -> bool:
-        """Whether models that differ have different scores.
-
-        A record that does not say so is from before the other kind could be declared: known are
-        the two metrics that all tracks had then, of any other nothing.
-        """
-        return self.name in ("mse", "mae") if self.can_tie is None else not self.can_tie
+        """Whether models that differ are known to have different scores."""
+        return self.can_tie is False
 
     @property
     def better(self) -> str:
@@ -110,7 +105,7 @@ class Cost(Part):
 
     parameters: Count
     mixer_parameters: Count
-    flops_per_example: NotNegative | None  # forward
+    flops_per_example: NotNegative | None  # of a prediction
     saved_bytes: NotNegative | None  # kept for the backward pass
     peak_bytes: NotNegative | None
     train_seconds: NotNegative | None
@@ -152,7 +147,6 @@ class Record(PlannedRun):
     environment: dict[str, str | int | float | bool | None]
     config: dict[str, Any] | None = None  # resolved; null: not recorded
     analysis: Declared | None = None  # null: nothing was declared
-    starts: dict[str, Any] | None = None  # what the variant's YAML says of start values, by key
 
     def __post_init__(self) -> None:
         for split in ("validation", "test"):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from analysis.tell.text import intervals, number, weakened_by
+from analysis.text import intervals, number, weakened_by
 
 HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"

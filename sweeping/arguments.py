@@ -15,8 +15,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Quote, QuotedString, Sweep
 
 from training.errors import UserError, no_such
+from training.paths import CONF
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
 MOST = 10_000  # values that one key may take in a sweep
 SEEDS = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")  # 0-7
 TUNING_SEEDS = "analysis.tuning_seeds"

@@ -29,7 +29,7 @@ def refuse_other_rules(kept: Iterable[Mapping[str, Any]], config: Config, direct
     for record in kept:
         declared = _declared(record)
         looked_at = ["baseline"] if "taken_from" in record else list(OPTIONS)
-        if other := [key for key in looked_at if key in differing(record, config)]:
+        if other := [key for key in looked_at if key in declares_otherwise(record, config)]:
             changes = ", ".join(f"{key}={_text(declared[key])}" for key in other)
             now = ", ".join(_text(asked[key]) for key in other)
             # an arm must be named, and of no tuning seeds there is nothing to say
@@ -45,7 +45,7 @@ def refuse_other_rules(kept: Iterable[Mapping[str, Any]], config: Config, direct
             )
 
 
-def differing(record: Mapping[str, Any], config: Config) -> list[str]:
+def declares_otherwise(record: Mapping[str, Any], config: Config) -> list[str]:
     """The rules that a record declares otherwise than they are asked for now."""
     declared, asked = _declared(record), _asked(config)
     return [key for key in OPTIONS if key in declared and declared[key] != asked[key]]

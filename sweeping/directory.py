@@ -1,4 +1,4 @@
-"""The directory of a sweep: made, and held against other sweeps."""
+"""The directory of a sweep, or of a single run: held against others."""
 
 from __future__ import annotations
 
@@ -49,20 +49,42 @@ def _lock(first: Path, named: bool, made: list[Path]) -> Path:
     directory, number = first, 1
     while True:
         made += _make(directory)
-        lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)  # held until we end
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = _held(directory)
+        if lock is None and named:
+            raise UserError(
+                f"{directory}: another sweep is running there; wait for it, or choose another "
+                f"hydra.sweep.dir"
+            )
+        if lock is not None:
             if named or not (directory / PLAN).exists():
                 return directory
-        except BlockingIOError:
-            if named:
-                raise UserError(
-                    f"{directory}: another sweep is running there; wait for it, or choose another "
-                    f"hydra.sweep.dir"
-                ) from None
-        os.close(lock)
+            os.close(lock)
         number += 1
         directory = first.with_name(f"{first.name}-{number}")
+
+
+def claim_run(directory: Path) -> None:
+    """Hold a single run's directory for as long as this process lives.
+
+    Raises:
+        UserError: another process is running there.
+    """
+    if _held(directory) is None:
+        raise UserError(
+            f"{directory}: another run is under way there; wait for it, or choose another "
+            f"hydra.run.dir"
+        )
+
+
+def _held(directory: Path) -> int | None:
+    """The lock on a directory, which ends with this process; None where another has it."""
+    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
 
 
 def _make(directory: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -13,16 +12,17 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from records.files import PLAN, RECORD, SUPERSEDED, write_json
-from records.record import SCHEMA
+from records.reading import Unreadable
+from records.record import SCHEMA, read_plan
 from sweeping import resume
-from sweeping.declared import differing, predicts_otherwise, refuse_other_rules
+from sweeping.declared import declares_otherwise, predicts_otherwise, refuse_other_rules
 from sweeping.engines import processes
 from training.config import (
     TUNABLE_GROUPS,
     Config,
     config_hashes,
     digest,
-    identity,
+    run_identity,
     run_name,
     validated,
 )
@@ -30,7 +30,7 @@ from training.errors import UserError, started
 
 log = logging.getLogger(__name__)
 
-Record = dict[str, Any]
+Json = dict[str, Any]  # a record, a run of the plan, what a run is made of
 
 
 def plan(
@@ -52,27 +52,10 @@ def plan(
             that holds another sweep, or finished runs that declared other rules.
     """
     checked = [validated(cfg) for cfg in configs]
-    named: dict[str, Sequence[str]] = {}
-    for cfg, line in zip(configs, overrides, strict=True):
-        other = named.setdefault(run_name(_root_=cfg), line)
-        if other is not line:
-            raise UserError(_one_run_twice(other, line, cfg))
-    runs = [identity(cfg, cfg.hydra.runtime.choices) for cfg in configs]
-    variants = {run["variant"] for run in runs}
-    if len(variants) > 1 and checked[0].baseline not in (None, *variants):
-        log.warning(
-            "baseline is %s, which this sweep does not train (it trains %s): say baseline=NAME",
-            checked[0].baseline,
-            ", ".join(sorted(variants)),
-        )
-    tuning = set(checked[0].analysis.tuning_seeds)
-    if tuning and not {run["seed"] for run in runs} - tuning:
-        raise UserError(
-            "analysis.tuning_seeds holds every seed of this sweep, and leaves none to report on: "
-            "sweep more seeds"
-        )
+    names = _names(configs, overrides)
+    runs = [run_identity(cfg, cfg.hydra.runtime.choices) for cfg in configs]
+    _check_together(runs, checked[0])
     commands = _commands(runs, directory)
-    names = list(named)
     records = {i: r for i, name in enumerate(names) if (r := resume.finished(directory / name))}
     others = resume.elsewhere(checked[0].reuse)
     borrowed = {
@@ -108,6 +91,33 @@ def plan(
     return [i for i in range(len(runs)) if i not in held], code
 
 
+def _names(configs: Sequence[DictConfig], overrides: Sequence[Sequence[str]]) -> list[str]:
+    """The runs' folders within the sweep; raises a UserError where two runs would be one."""
+    named: dict[str, Sequence[str]] = {}
+    for cfg, line in zip(configs, overrides, strict=True):
+        other = named.setdefault(run_name(_root_=cfg), line)
+        if other is not line:
+            raise UserError(_one_run_twice(other, line, cfg))
+    return list(named)
+
+
+def _check_together(runs: Sequence[Json], config: Config) -> None:
+    """Warn of a baseline that is not swept; raise a UserError where no seed is left to report."""
+    variants = {run["variant"] for run in runs}
+    if len(variants) > 1 and config.baseline not in (None, *variants):
+        log.warning(
+            "baseline is %s, which this sweep does not train (it trains %s): say baseline=NAME",
+            config.baseline,
+            ", ".join(sorted(variants)),
+        )
+    tuning = set(config.analysis.tuning_seeds)
+    if tuning and not {run["seed"] for run in runs} - tuning:
+        raise UserError(
+            "analysis.tuning_seeds holds every seed of this sweep, and leaves none to report on: "
+            "sweep more seeds"
+        )
+
+
 def _one_run_twice(one: Sequence[str], two: Sequence[str], cfg: DictConfig) -> str:
     """Why the overrides of two runs, the second composed as `cfg`, make one run, and what to do."""
     differing = [(a, b) for a, b in zip(one, two, strict=True) if a != b]
@@ -133,8 +143,8 @@ Reasons = dict[str, list[int]]  # why runs are to be trained → which, by index
 
 
 def _taken(
-    borrowed: Mapping[int, tuple[Path, Record]],
-    today: Mapping[int, Record],
+    borrowed: Mapping[int, tuple[Path, Json]],
+    today: Mapping[int, Json],
     directory: Path,
     names: Sequence[str],
     config: Config,
@@ -142,7 +152,8 @@ def _taken(
     """Copy other sweeps' runs that would come out the same here; which, and why not the others."""
     taken, foreign = set[int](), defaultdict[str, list[int]](list)
     for i, (source, record) in borrowed.items():
-        rules = [key for key in differing(record, config) if key != "baseline"]  # made to be this
+        # its baseline is made to be this sweep's
+        rules = [key for key in declares_otherwise(record, config) if key != "baseline"]
         if why := resume.changed(record["hashes"] | _environment(record), today[i]):
             foreign[f"not taken from {source.parent}: {why} differs"].append(i)
         elif rules:
@@ -184,7 +195,7 @@ def _kept(
 
 
 def _tell_of_then(
-    held: Mapping[int, Record], configs: Sequence[Config], runs: Sequence[Record]
+    held: Mapping[int, Json], configs: Sequence[Config], runs: Sequence[Json]
 ) -> None:
     """Say what finished runs keep from when they were trained, and what was not said then."""
     edited: dict[str, int] = defaultdict(int)  # arm → runs
@@ -207,13 +218,13 @@ def _tell_of_then(
         )
 
 
-def _changed(record: Record, today: Record) -> str | None:
+def _changed(record: Json, today: Json) -> str | None:
     """What a finished run was made of that is otherwise today; where it ran may differ."""
     now = {part: value for part, value in today.items() if part != "environment"}
     return resume.changed(record["hashes"], now)
 
 
-def _foreseen(runs: list[Record], config: Config) -> list[str]:
+def _foreseen(runs: list[Json], config: Config) -> list[str]:
     """What no result is needed for to know that it will weaken the verdict."""
     from analysis.judge.foreseen import foreseen
     from analysis.read.rules import Rules
@@ -234,23 +245,32 @@ def _commands(runs: list[dict[str, Any]], directory: Path) -> list[str]:
     """What began and resumed this sweep so far; nothing in a new directory, or an older plan.
 
     Raises:
-        UserError: the directory holds another sweep.
+        UserError: the directory holds another sweep, or this one with its tunable keys in another
+            order.
     """
     path = directory / PLAN
     if not path.exists():
         return []
     try:
-        plan = json.loads(path.read_text())
-        there, commands = plan["runs"], list(map(str, plan.get("commands", [])))
-        same = sorted(map(str, there)) == sorted(map(str, runs))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{path} cannot be read: choose another hydra.sweep.dir") from None
-    if not same:
+        plan = read_plan(str(path))
+    except Unreadable as error:
         raise UserError(
-            f"{directory} already holds another sweep, of {len(there)} runs: choose another "
+            f"{path} cannot be read ({error}): choose another hydra.sweep.dir"
+        ) from None
+    begun = {run.identity: list(run.hyper) for run in plan.runs}
+    asked = {resume.who(run): list(run["hyper"]) for run in runs}
+    if begun.keys() != asked.keys():
+        raise UserError(
+            f"{directory} already holds another sweep, of {len(begun)} runs: choose another "
             f"hydra.sweep.dir (analyze.py takes several), or give the command it was begun with"
         )
-    return commands
+    for run, keys in begun.items():
+        if keys != asked[run]:  # its folder would be another
+            raise UserError(
+                f"tunable names the keys of {directory} in another order than it was begun with, "
+                f"which names its folders: say tunable=[{','.join(keys)}]"
+            )
+    return plan.commands
 
 
 Built = tuple[dict[str, str], dict[int, dict[str, Any]]]

@@ -52,6 +52,11 @@ class Attempt:
         except OSError as error:
             self.error = str(error)
 
+    def keep_log(self) -> None:
+        """Keep what this try said from the next one's log."""
+        if (self.directory / LOG).exists():
+            (self.directory / LOG).replace(self.directory / FIRST_LOG)
+
     @property
     def finished(self) -> bool:
         """Its record is there, whatever its process said."""
@@ -107,8 +112,7 @@ def run_all(
                     if run.error:
                         halted = halted or _changed(code) or _full(sweep)
                     if run.error and run.tries == 1:
-                        if (run.directory / LOG).exists():
-                            (run.directory / LOG).replace(run.directory / FIRST_LOG)
+                        run.keep_log()
                         waiting.append(run)
                     else:
                         tell(run)
@@ -121,16 +125,22 @@ def run_all(
         _say(console, f"interrupted; {left} of {_runs(len(runs))} left. To resume:", sweep)
         raise SystemExit(130) from None
 
-    failed = [run for run in runs if run.error]
-    for run in failed:
-        console.print(Text(f"failed: {run.name}: {run.error}", style="red"), soft_wrap=True)
-    if failed:
-        console.print(f"{len(failed)} of {_runs(len(runs))} failed")
+    failed = _tell_failed(console, runs)
     if halted:
         _say(console, f"{halted}; {_runs(len(waiting))} not made. To go on:", sweep)
     if failed or halted:
         raise SystemExit(1)
     return [JobReturn(status=JobStatus.COMPLETED) for _ in runs]
+
+
+def _tell_failed(console: Console, runs: list[Attempt]) -> bool:
+    """Name each run that left no record, and its error; whether there is any."""
+    failed = [run for run in runs if run.error]
+    for run in failed:
+        console.print(Text(f"failed: {run.name}: {run.error}", style="red"), soft_wrap=True)
+    if failed:
+        console.print(f"{len(failed)} of {_runs(len(runs))} failed")
+    return bool(failed)
 
 
 def _ended(

@@ -16,8 +16,8 @@ from hydra.types import HydraContext
 from omegaconf import DictConfig
 
 from records.files import file_hash, located
+from training.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 LOG = "run.log"  # all that a run says, in its own folder
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 

@@ -79,8 +79,15 @@ def test_a_survivor_that_changes_nothing_is_apart(tmp_path):
     assert "a.py:0" not in text
 
 
-def test_the_list_of_the_repository_can_be_read():
-    mutants.harmless(ROOT / "tests/mutants_equivalent.txt")
+def test_what_the_repository_lists_is_planted():
+    listed = set(mutants.harmless(ROOT / "tests/mutants_equivalent.txt"))
+    planted = {
+        (file, mutant.function, mutant.before, mutant.after)
+        for file in {file for file, *_ in listed}
+        for mutant in made(file, (ROOT / file).read_text())
+    }
+    assert listed <= planted
+    assert all((ROOT / place).exists() for place in (*mutants.ALSO, *mutants.WORDING))
 
 
 def test_a_planted_fault_is_killed_once(tmp_path):

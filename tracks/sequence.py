@@ -7,6 +7,8 @@ import numpy as np
 from tracks.forecasting import Forecasting
 from tracks.track import Streams
 
+MOST = 65_536  # tokens of a test context; a million take a minute to draw, and fill the memory
+
 
 def draw(
     rng: np.random.Generator,
@@ -43,8 +45,9 @@ class Sequence(Forecasting):
         train, validation, test: windows in each split, all independent.
         test_contexts: further test splits, of so many tokens each: `test@64`, as large as `test`.
     Raises:
-        ValueError: sizes below 1 (context below 2), noise < 0, correlation outside (−1, 1), or
-            periods that are not 0 < shortest < longest.
+        ValueError: sizes below 1 (context below 2), noise < 0, correlation outside (−1, 1),
+            periods that are not 0 < shortest < longest, or a test context that is given twice, is
+            the trained one, or longer than `MOST` tokens.
     """
 
     def __init__(
@@ -72,8 +75,15 @@ class Sequence(Forecasting):
                 f"noise is {noise} and correlation {correlation}, must be ≥ 0 and between −1 and 1"
             )
 
-        if any(tokens < 2 for tokens in test_contexts):
-            raise ValueError(f"test_contexts is {list(test_contexts)}, must be whole numbers ≥ 2")
+        if not all(2 <= tokens <= MOST for tokens in test_contexts):
+            raise ValueError(
+                f"test_contexts is {list(test_contexts)}, must be whole numbers from 2 to {MOST}"
+            )
+        if len({context, *test_contexts}) <= len(test_contexts):
+            raise ValueError(
+                f"test_contexts is {list(test_contexts)}, must name each once, and not the trained "
+                f"context {context}, which is test"
+            )
 
         sizes = {"train": (train, context), "validation": (validation, context)}
         sizes["test"] = (test, context)

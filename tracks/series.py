@@ -86,8 +86,11 @@ class Series(Forecasting):
     ) -> None:
         if csv is None and column is not None:
             raise ValueError(f"column is {column}, but csv is not given: give both or neither")
-        if context < 1 or horizon < 1:
-            raise ValueError("context and horizon must be whole numbers ≥ 1")
+        if context < 2 or horizon < 1:
+            raise ValueError(
+                f"context is {context}, horizon {horizon}: must be whole numbers, context ≥ 2 and "
+                f"horizon ≥ 1"
+            )
         if not (validation > 0 and test > 0 and validation + test < 1):
             raise ValueError("validation and test must be shares > 0 with a sum below 1")
         if period == "auto":

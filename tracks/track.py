@@ -18,10 +18,19 @@ SPLITS = ("train", "validation", "test")  # that every track has
 
 @dataclass(frozen=True)
 class Split:
-    """Examples of one split: inputs (n, …) and targets (n, …)."""
+    """Examples of one split: inputs (n, …) and targets (n, …).
+
+    Raises:
+        TypeError: one of them is no tensor.
+    """
 
     inputs: Tensor
     targets: Tensor
+
+    def __post_init__(self) -> None:
+        for name, given in (("inputs", self.inputs), ("targets", self.targets)):
+            if not isinstance(given, Tensor):
+                raise TypeError(f"a split's {name} must be a Tensor, found {type(given).__name__}")
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -39,11 +48,17 @@ class Metric:
         bounds: its smallest and largest value, None where it has none.
         can_tie: whether two different models can score the same to the last digit, as by an
             accuracy, which counts. Such a metric cannot tell whether two models are one.
+    Raises:
+        ValueError: another direction.
     """
 
     direction: Direction
     bounds: tuple[float | None, float | None]
     can_tie: bool
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("min", "max"):
+            raise ValueError(f"a metric's direction is {self.direction}, must be min or max")
 
 
 class Track(ABC):
@@ -55,6 +70,7 @@ class Track(ABC):
     Args:
         splits: `train`, `validation`, `test`, disjoint, and any further test splits, such as
             `test@64`: these are scored, recorded and compared, and nothing is chosen by them.
+            Where there are several axes, their grid must be that of training.
         axes: lengths of the training tokens' grid, one per axis; N is their product.
         references: scores of trivial predictions, {name: {"validation": …, "test": …}}.
     Raises:
@@ -123,7 +139,8 @@ class Track(ABC):
     def predict(self, network: nn.Module, inputs: Tensor) -> Tensor:
         """What a trained network says of inputs, (B, …) → (B, …), as loss and scores take it.
 
-        One pass, unless the task is a rollout. All that is measured after training goes through it.
+        One pass, unless the task is a rollout. All that is measured after training goes through it,
+        with gradients where a probe asks for them: it must not take them away.
         """
         return self.readout(network(inputs))
 

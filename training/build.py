@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -11,13 +12,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from models.mixer import offered
-from models.network import Network, initialise, mechanism_parameters, mechanisms
-from tracks.track import Track
+from models.mixer import Mixer, Trains, offered
+from models.network import Network, initialise, mechanisms, mixers_in_turn
+from tracks.track import Streams, Track
 from training.config import Config
 from training.errors import UserError
 from training.factory import factories, factory
-from training.place import raised_by
+from training.place import built
 from training.seeding import numpy_stream, torch_seed, torch_stream
 from training.step import check_machine
 
@@ -48,16 +49,17 @@ def build(config: Config) -> tuple[Track, Network, Network, list[torch.optim.Opt
     return track, network, copy.deepcopy(network), optimizers
 
 
-def build_track(config: Config) -> Track:
+def build_track(config: Config, streams: Streams | None = None) -> Track:
     """The track, each split drawn from a stream of its own, such as `data/train`.
 
     Raises:
         UserError: the track's YAML has a key or value that its class refuses.
     """
     node = {key: value for key, value in config.track.items() if key != "about"}  # for people
-    make = factory("track", node, config.allow)
-    streams = partial(numpy_stream, config.seed, "data")
-    track: Track = _call("track", partial(offered, make, streams=streams))
+    make = factory("track", node, config.allow, bases=(Track,))
+    with built("track"):
+        streams = streams or partial(numpy_stream, config.seed, "data")
+        track: Track = offered(make, streams=streams)
     return track
 
 
@@ -68,24 +70,33 @@ def build_network(config: Config, track: Track) -> Network:
         UserError: the variant's or model's YAML has a key or value that its class refuses, or a
             parameter starts at random and no rule says how.
     """
-    mixers = factories("variant.mixer", config.variant.mixer, config.allow)
+    makes = factories("variant.mixer", config.variant.mixer, config.allow, (Mixer,))
+    model, context = config.model, math.prod(track.axes)
 
     def make() -> Network:
-        return Network(
-            _call("track", partial(track.encoder, config.model.dim)),
-            _call("track", partial(track.head, config.model.dim)),
-            axes=track.axes,
-            time_axis=track.time_axis,
-            mixers=mixers,
-            positions=config.variant.positions,
-            **config.model.model_dump(),
-        )
+        with built("track"):
+            encoder, head = track.encoder(model.dim), track.head(model.dim)
+        with built("variant.mixer"):
+            mixers = mixers_in_turn(
+                makes,
+                model.layers,
+                dim=model.dim,
+                heads=model.heads,
+                context=context,
+                axes=track.axes,
+                time_axis=track.time_axis,
+            )
+        with built("model"):
+            return Network(
+                encoder, head, mixers, context, model.dim, model.mlp, config.variant.positions
+            )
 
     with _unset_is_nan():
-        network: Network = _call("variant.mixer", make)
-        again: Network = _call("variant.mixer", make)  # torch's global stream has moved on
-    streams = partial(torch_stream, config.seed, config.variant.initial_stream)
-    _call("variant.mixer", partial(initialise, network, again, streams))
+        network = make()
+        again = make()  # torch's global stream has moved on
+    with built("start values"):
+        streams = partial(torch_stream, config.seed, config.variant.initial_stream)
+        initialise(network, again, streams)
     if config.variant.frozen:
         for mechanism in mechanisms(network).values():
             mechanism.requires_grad_(False)
@@ -106,19 +117,20 @@ def _unset_is_nan() -> Iterator[None]:
 def build_optimizers(config: Config, network: Network) -> list[torch.optim.Optimizer]:
     """The optimizer over all trainable parameters, or two where `matrices` takes its own.
 
-    Weight decay acts on weight matrices alone; a mechanism's parameters train as it says.
+    Weight decay acts on weight matrices alone; a mechanism's own numbers train as it says.
 
     Raises:
         UserError: the optimizer's YAML has a key or value that its class refuses.
     """
     settings, decay = config.optimizer, config.optimizer.weight_decay
-    mechanism = mechanism_parameters(network)
-    own = _call("variant.mixer: trains()", partial(_mechanism_groups, config, network))
+    with built("variant.mixer: trains()"):
+        own = _own_numbers(network)
+        own_groups = _groups(config, own)
     inside, matrices, rest = [], [], []  # weight matrices of the blocks, others, all else
     first = dict(network.named_parameters())  # of one that modules share, its first name alone
     for prefix, module in network.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
-            if name not in first or name in mechanism or not parameter.requires_grad:
+            if name not in first or parameter in own or not parameter.requires_grad:
                 continue
             if not (isinstance(module, nn.Linear) and parameter.ndim == 2):
                 rest.append(parameter)
@@ -129,34 +141,34 @@ def build_optimizers(config: Config, network: Network) -> list[torch.optim.Optim
     groups: list[dict[str, Any]] = [
         {"params": matrices, "weight_decay": decay},
         {"params": rest, "weight_decay": 0.0},
-        *own,
+        *own_groups,
     ]
     planned = [("optimizer.algorithm", settings.algorithm, groups)]
     if settings.matrices:
         groups = [{"params": inside, "weight_decay": decay}]
         planned.append(("optimizer.matrices", settings.matrices, groups))
-    return [
-        _call(
-            key,
-            partial(
-                factory(key, node, (), OPTIMIZER_GIVEN),
-                params=[group for group in groups if group["params"]],
-                lr=config.lr,
-            ),
-        )
-        for key, node, groups in planned
-    ]
+    made = []
+    for key, node, groups in planned:
+        make = factory(key, node, (), OPTIMIZER_GIVEN)
+        with built(key):
+            made.append(make(params=[g for g in groups if g["params"]], lr=config.lr))
+    return made
 
 
-def _mechanism_groups(config: Config, network: Network) -> list[dict[str, Any]]:
-    """The mechanisms' trainable parameters, those together that train alike."""
+def _own_numbers(network: Network) -> dict[nn.Parameter, Trains]:
+    """How the mechanisms' parameters train that do not train as any other would."""
     says = {  # of one inside another, the inner mechanism, which comes later
         parameter: mechanism.trains(name)
         for mechanism in mechanisms(network).values()
         for name, parameter in mechanism.named_parameters()
     }
+    return {parameter: trains for parameter, trains in says.items() if trains is not None}
+
+
+def _groups(config: Config, own: Mapping[nn.Parameter, Trains]) -> list[dict[str, Any]]:
+    """Those that train, together where they train alike."""
     alike: dict[tuple[float, bool], list[nn.Parameter]] = {}
-    for parameter, (scale, decay) in says.items():
+    for parameter, (scale, decay) in own.items():
         if parameter.requires_grad:
             scale = config.mechanism_lr_scale if scale is None else scale
             alike.setdefault((scale, decay), []).append(parameter)
@@ -168,15 +180,3 @@ def _mechanism_groups(config: Config, network: Network) -> list[dict[str, Any]]:
         }
         for (scale, decay), parameters in alike.items()
     ]
-
-
-def _call(key: str, make: Callable[[], Any]) -> Any:
-    """Build, and put the key in front of what a constructor has against its arguments."""
-    try:
-        return make()
-    except UserError:
-        raise
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{key}: {error}") from error
-    except Exception as error:  # whatever the code of a track or mechanism raises
-        raise UserError(f"{key}: {raised_by(error)}") from error

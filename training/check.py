@@ -6,26 +6,46 @@ is told in one line that names the class, the method, what was expected and what
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+import re
+from dataclasses import asdict
+from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.mixer import Observed
 from models.network import Network, mechanisms
+from records import record as recorded
 from tracks.track import Split, Track
-from training.build import build, build_track
+from training.build import build, build_network, build_track
 from training.config import Config
-from training.cost import flops_per_example
+from training.cost import cost
 from training.errors import UserError
-from training.observe import OVER, check_criteria, read_by_mixers
-from training.place import raised_by
-from training.probes.ablation import neutralised
+from training.fit import evaluate
+from training.observe import OVER, artifacts, check_criteria, read_by_mixers
+from training.place import told
+from training.probes import probes
+from training.probes.ablation import outermost, without
+from training.probes.trained import Trained
+from training.questions import (
+    asked,
+    can_be_read,
+    each_alone,
+    must,
+    named,
+    same_again,
+    shape_of,
+    shaped,
+    takes_a_step,
+)
+from training.record import arrays, measured
+from training.seeding import numpy_stream
 
 FEW = 3  # examples: a number that is unlikely to be a size of anything else
-Got = TypeVar("Got")
 
 
 def check(config: Config) -> tuple[Track, Network]:
@@ -34,76 +54,119 @@ def check(config: Config) -> tuple[Track, Network]:
     Raises:
         UserError: whatever cannot be built or does not keep to what its base class says.
     """
-    _check_data(build_track(config), build_track(config))
+    alone = build_track(config)
+    with told(f"{named(alone)} cannot be used"):
+        _check_description(alone)
     track, network, start, _ = build(config)
-    network.eval()
-    start.eval()
-    _check_order(track, network)
-    _check_passes(track, network)
-    for name, split in track.splits.items():
+    must(isinstance(track, Track), named(alone, "to"), "give the track", type(track).__name__)
+    _check_data(alone, track, build_track(config, partial(_otherwise, config.seed)))
+    again = build_network(config, track).to(track.train.inputs.device)
+    for each in (network, start, again):
+        each.eval()
+    _check_causal(track, network)
+    few = _few(track)
+    _check_passes(few, network)
+    same_again(network, again, few.validation.inputs)
+    for name, split in few.splits.items():
         if name != "train":
-            _check_scores(track, network, name, _few(split))
-    _check_mechanisms(track, network)
-    blocks = _check_signatures(track, network, start)
+            _check_scores(few, network, name, split)
+    each_alone(few, network, few.validation)
+    takes_a_step(track, again, config)
+    _check_mechanisms(few, network)
+    blocks = _check_signatures(few, network, start)
     if config.variant.signature:
         check_criteria(config.variant.signature, network, blocks)
+    _check_measurements(few, network)
     return track, network
 
 
-def _name(of: object, method: str) -> str:
-    cls = type(of)
-    return f"{cls.__module__}.{cls.__qualname__}.{method}"
+def _otherwise(seed: int, split: str) -> np.random.Generator:
+    """The stream of a split; that of `train` is another one."""
+    return numpy_stream(seed, "data", split, *(["other"] if split == "train" else []))
 
 
-def _ask(where: str, call: Callable[[], Got]) -> Got:
-    """The answer, or a UserError that says where it went wrong."""
-    try:
-        return call()
-    except UserError:
-        raise
-    except Exception as error:  # whatever the code of a track or mechanism raises
-        raise UserError(f"{where} cannot be used: {raised_by(error)}") from error
+def _few(track: Track) -> Track:
+    """The track with a few examples in each split."""
+    found = copy.copy(track)
+    found.splits = {
+        name: Split(split.inputs[:FEW], split.targets[:FEW]) for name, split in track.splits.items()
+    }
+    return found
 
 
-def _must(holds: bool, where: str, expected: str, found: object) -> None:
-    if not holds:
-        raise UserError(f"{where} must {expected}, found {found}")
-
-
-def _few(split: Split) -> Split:
-    return Split(split.inputs[:FEW], split.targets[:FEW])
-
-
-def _check_data(track: Track, again: Track) -> None:
-    """Splits are as they must be, and drawn from the streams that were given alone.
+def _check_data(track: Track, again: Track, otherwise: Track) -> None:
+    """Splits are as they must be, and each drawn from the stream of its name alone.
 
     Args:
         again: the same track, built once more: global random streams have moved on.
+        otherwise: the same but for the stream of `train`.
     """
-    where = _name(track, "__init__")
+    where = named(track, "__init__")
     for name, split in track.splits.items():
         sizes = len(split.inputs), len(split.targets)
-        _must(sizes[0] == sizes[1] > 0, where, f"give as many inputs as targets of {name}", sizes)
-        finite = not split.inputs.is_floating_point() or bool(split.inputs.isfinite().all())
-        _must(finite, where, f"give finite inputs of {name}", "some that are not")
-        twin = again.splits[name]
-        _must(
-            split.inputs.equal(twin.inputs) and split.targets.equal(twin.targets),
-            where,
-            f"draw {name} from streams({name!r}) alone",
-            "other data when it is built again",
-        )
-    where = _name(track, "metrics")
+        must(sizes[0] == sizes[1] > 0, where, f"give as many inputs as targets of {name}", sizes)
+        for part, values in (("inputs", split.inputs), ("targets", split.targets)):
+            finite = not values.is_floating_point() or bool(values.isfinite().all())
+            must(finite, where, f"give finite {part} of {name}", "some that are not")
+        expected = f"draw {name} from streams({name!r}) alone"
+        same = _equal(split, again.splits[name])
+        must(same, where, expected, "other data when it is built again")
+        same = name == "train" or _equal(split, otherwise.splits[name])
+        must(same, where, expected, "other data where streams('train') draws others")
+
+
+def _equal(one: Split, other: Split) -> bool:
+    other = other.to(one.inputs.device)
+    return one.inputs.equal(other.inputs) and one.targets.equal(other.targets)
+
+
+def _check_description(track: Track) -> None:
+    """What is said of metrics, of time, and of the grids of further splits."""
+    where = named(track, "metrics")
     known = track.metric in track.metrics
-    _must(known, where, f"say what {track.metric}, the primary metric, is like", [*track.metrics])
-    timeless = track.requires_causal and track.time_axis is None
-    where = _name(track, "time_axis")
-    _must(not timeless, where, "say which axis is time, where requires_causal is true", None)
+    must(known, where, f"say what {track.metric}, the primary metric, is like", [*track.metrics])
+    for name, metric in track.metrics.items():
+        can_be_read(recorded.Metric, {"name": name, **asdict(metric)}, f"{where}: {name}")
+    for name, scores in track.references.items():
+        where = f"{named(track, '__init__')}: reference {name}"
+        can_be_read(recorded.Secondary, {"scores": scores}, where)
+    axis, where = track.time_axis, named(track, "time_axis")
+    if axis is None:
+        must(not track.requires_causal, where, "say which axis is time, as requires_causal", None)
+    else:
+        known = type(axis) is int and 0 <= axis < len(track.axes)
+        must(
+            known,
+            where,
+            f"be None, or an axis from 0 to {len(track.axes) - 1} of axes {track.axes}",
+            axis,
+        )
+        shape, steps = tuple(track.train.inputs.shape), track.axes[axis]
+        fits = len(shape) > 1 + axis and shape[1 + axis] >= steps
+        expected = f"have its {steps} steps along dimension {1 + axis} of the inputs"
+        must(fits, where, expected, f"inputs {shape}")
+    for name, split in track.tests.items():
+        if len(track.axes) > 1:
+            _check_grid(track, name, split)
 
 
-def _check_order(track: Track, network: Network) -> None:
-    """Nothing looks ahead where the track forbids it."""
+def _check_grid(track: Track, name: str, split: Split) -> None:
+    """Of several axes nobody could tell from the tokens how long each is."""
+    shape, found = tuple(track.train.inputs.shape[1:]), tuple(split.inputs.shape[1:])
+    expected = f"give {name} on the grid of training, {track.axes}, as it has several axes"
+    must(found == shape, named(track, "__init__"), expected, f"inputs (n, *{found})")
+    said = re.fullmatch(r"test@(\d+(?:x\d+)+)", name)
+    grid = tuple(map(int, said[1].split("x"))) if said else track.axes
+    must(grid == tuple(track.axes), named(track, "__init__"), expected, f"{grid} in its name")
+
+
+def _check_causal(track: Track, network: Network) -> None:
+    """Every mixer says whether it looks ahead, and none does where the track forbids it."""
     for mixer in network.mixers:
+        where = named(mixer, "causal")
+        with told(where):
+            causal = mixer.causal
+        must(isinstance(causal, bool), where, "be true or false", repr(causal))
         if track.requires_causal and not mixer.causal:
             raise UserError(
                 f"variant.mixer: {type(track).__name__} requires mixers that are causal, and "
@@ -111,71 +174,57 @@ def _check_order(track: Track, network: Network) -> None:
             )
 
 
-def _check_passes(track: Track, network: Network) -> None:
+def _check_passes(few: Track, network: Network) -> None:
     """Shapes on the way of a training step, and its loss."""
-    few, n = _few(track.train), math.prod(track.axes)
-    where = _name(track, "encoder")
-    tokens = _ask(where, lambda: network.embed(few.inputs))
-    expected = f"give tokens (B, N, d) with B {len(few)} and N {n}, as axes {track.axes}"
-    _must(tokens.ndim == 3 and tokens.shape[:2] == (len(few), n), where, expected, _shape(tokens))
-    hooks = [mixer.register_forward_hook(_same_shape) for mixer in network.mixers]
-    try:
-        outputs = _ask("a pass of the network", lambda: network(few.inputs))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    _must(
-        outputs.ndim == 3 and outputs.shape[:2] == (len(few), n),
-        _name(track, "head"),
-        f"give (B, N, out) with B {len(few)} and N {n}",
-        _shape(outputs),
-    )
-    predictions = _ask(_name(track, "readout"), lambda: track.readout(outputs))
-    where = _name(track, "loss")
-    loss = _ask(where, lambda: track.loss(predictions, few.targets))
-    _per_example(loss, few, where)
-    _must(loss.requires_grad, where, "depend on the network", "no gradient")
-
-
-def _shape(found: Any) -> object:
-    return tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-
-
-def _same_shape(mixer: nn.Module, given: tuple[Tensor, ...], found: Any) -> None:
-    expected = tuple(given[0].shape)
-    where = _name(mixer, "forward")
-    _must(_shape(found) == expected, where, f"give (B, N, d) = {expected}", _shape(found))
+    inputs, targets, n = few.train.inputs, few.train.targets, math.prod(few.axes)
+    b, where = len(inputs), named(few, "encoder")
+    with told(f"{where} cannot be used"):
+        tokens = network.embed(inputs)
+    expected = f"give tokens (B, N, d) with B {b} and N {n}, as axes {few.axes}"
+    must(shape_of(tokens)[:2] == (b, n) and tokens.ndim == 3, where, expected, shape_of(tokens))
+    with asked("a pass of the network", few.train), shaped(network):
+        outputs = network(inputs)
+    where, expected = named(few, "head"), f"give (B, N, out) with B {b} and N {n}"
+    must(shape_of(outputs)[:2] == (b, n) and outputs.ndim == 3, where, expected, shape_of(outputs))
+    with asked(named(few, "readout"), few.train):
+        predictions = few.readout(outputs)
+    where = named(few, "loss")
+    with asked(where, few.train):
+        loss = few.loss(predictions, targets)
+    _per_example(loss, few.train, where)
+    must(loss.requires_grad, where, "depend on the network", "no gradient")
 
 
 def _per_example(values: Any, split: Split, where: str) -> None:
-    found, n = _shape(values), len(split)
-    _must(found == (n,), where, f"give one number per example, (B,) = ({n},)", found)
+    found, n = shape_of(values), len(split)
+    must(found == (n,), where, f"give one number per example, (B,) = ({n},)", found)
 
 
-def _check_scores(track: Track, network: Network, name: str, few: Split) -> None:
+def _check_scores(few: Track, network: Network, name: str, split: Split) -> None:
     """What is said of a split's examples, and every score of it."""
     if name.startswith("test@"):
-        _check_length(track, network, name, few)
-    where = _name(track, "predict")
-    with torch.no_grad():
-        predictions = _ask(f"{where} on {name}", lambda: track.predict(network, few.inputs))
-        scores = _ask(_name(track, "scores"), lambda: track.measured(predictions, few.targets))
-    where = _name(track, "scores")
-    _must(isinstance(scores, dict), where, "give scores by name", type(scores).__name__)
-    _must(track.metric in scores, where, f"give the primary metric {track.metric}", [*scores])
+        _check_length(few, network, name, split)
+    where = named(few, "predict")
+    with asked(f"{where} on {name}", split):
+        predictions = few.predict(network, split.inputs)
+    must(isinstance(predictions, Tensor), where, "give a Tensor", type(predictions).__name__)
+    must(predictions.requires_grad, where, "keep gradients, which a probe follows", "none")
+    where = named(few, "scores")
+    with asked(where, split), torch.no_grad():
+        scores = few.measured(predictions, split.targets)
+    must(isinstance(scores, dict), where, "give scores by name", type(scores).__name__)
+    must(few.metric in scores, where, f"give the primary metric {few.metric}", [*scores])
     for metric, values in scores.items():
-        known = metric in track.metrics or metric == "loss"
-        _must(
-            known, _name(track, "metrics"), f"say what the score {metric} is like", [*track.metrics]
-        )
-        _per_example(values, few, f"{where}: {metric}")
+        known, expected = metric in few.metrics, f"say what the score {metric} is like"
+        must(known or metric == "loss", named(few, "metrics"), expected, [*few.metrics])
+        _per_example(values, split, f"{where}: {metric}")
 
 
-def _check_length(track: Track, network: Network, name: str, few: Split) -> None:
+def _check_length(few: Track, network: Network, name: str, split: Split) -> None:
     """A further test split of another length needs mixers, and positions, that go so far."""
-    with torch.no_grad():
-        tokens = _ask(f"{_name(track, 'encoder')} on {name}", lambda: network.embed(few.inputs))
-    n, built = tokens.shape[1], math.prod(track.axes)
+    with told(f"{named(few, 'encoder')} on {name} cannot be used"), torch.no_grad():
+        tokens = network.embed(split.inputs)
+    n, built = tokens.shape[1], math.prod(few.axes)
     if n == built:
         return
     if network.positions is not None and n > built:
@@ -192,31 +241,64 @@ def _check_length(track: Track, network: Network, name: str, few: Split) -> None
 
 
 @torch.no_grad()
-def _check_mechanisms(track: Track, network: Network) -> None:
-    """They can be taken out, and their costs be counted."""
-    few = _few(track.validation)
-    names = ", ".join({type(m).__name__ for m in mechanisms(network).values()})
-    with neutralised(network):
-        _ask(f"neutral() of {names}", lambda: track.predict(network, few.inputs))
-    _ask(f"flop_rules of {names}", lambda: flops_per_example(network, track, few.inputs))
+def _check_mechanisms(few: Track, network: Network) -> None:
+    """Each can be taken out, and costs be counted."""
+    for mechanism in mechanisms(network).values():
+        for name, _ in mechanism.named_parameters():
+            says = mechanism.trains(name)
+            sound = says is None or says.scale is None or 0 <= says.scale < math.inf
+            where = f"{named(mechanism, 'trains')}({name!r})"
+            must(sound, where, "give a scale that is None, or a number of 0 or more", says)
+    for name, mechanism in outermost(network).items():
+        with (
+            told(f"{named(mechanism, 'neutral')} cannot be used"),
+            without(network, {name: mechanism}),
+        ):
+            few.predict(network, few.validation.inputs)
+    ruled = [type(m).__name__ for m in mechanisms(network).values() if m.flop_rules]
+    of = f"flop_rules of {', '.join(dict.fromkeys(ruled))}" if ruled else "counting FLOPs"
+    with told(f"{of} cannot be used"), torch.enable_grad():
+        cost(network, few, FEW)
 
 
 @torch.no_grad()
-def _check_signatures(track: Track, network: Network, start: Network) -> list[dict[str, Observed]]:
-    """Every mixer's signature, which must be numbers by name."""
-    blocks = []
-    read = read_by_mixers(network, track.validation.inputs[:FEW])
+def _check_signatures(few: Track, network: Network, start: Network) -> list[dict[str, Observed]]:
+    """Every mixer's signature, which must be numbers by name, and what figures need of it."""
+    blocks: list[dict[str, Observed]] = []
+    over: dict[str, str] = {}
+    read = read_by_mixers(network, few.validation.inputs)
     for mixer, before, x in zip(network.mixers, start.mixers, read, strict=True):
-        where = _name(mixer, "signature")
-        found = _ask(where, lambda m=mixer, b=before, x=x: m.signature(b, x))  # type: ignore[misc]
-        _must(isinstance(found, dict), where, "give metrics by name", type(found).__name__)
+        where = named(mixer, "signature")
+        with told(f"{where} cannot be used"):
+            found = mixer.signature(before, x)
+        must(isinstance(found, dict), where, "give metrics by name", type(found).__name__)
         for metric, seen in found.items():
-            _must(
+            must(
                 isinstance(seen, Observed) and isinstance(seen.value, float) and seen.over in OVER,
                 where,
                 f"give {metric} as Observed(a float, over=one of {', '.join(OVER)})",
                 seen,
             )
-        _ask(_name(mixer, "artifacts"), lambda m=mixer, x=x: m.artifacts(x))  # type: ignore[misc]
+            first = over.setdefault(metric, seen.over)
+            expected = f"gather {metric} over blocks as an earlier block does, by {first}"
+            must(seen.over == first, where, expected, seen.over)
+        where = named(mixer, "artifacts")
+        with told(f"{where} cannot be used"):
+            kept = mixer.artifacts(x)
+            tensors = isinstance(kept, dict) and all(isinstance(a, Tensor) for a in kept.values())
+            must(tensors, where, "give tensors by name", kept)
+            arrays(kept)
         blocks.append(found)
     return blocks
+
+
+def _check_measurements(few: Track, network: Network) -> None:
+    """All that is asked when training is over: scores, what they are like, probes, artifacts."""
+    with told(f"{named(few)} cannot be used"):
+        by_split = {n: evaluate(network, few, s) for n, s in few.splits.items() if n != "train"}
+        measured(few, by_split)
+        artifacts(network, few)
+    trained = Trained(network, few, by_split, finished=True)
+    for name, probe in probes().items():
+        with told(f"the probe {name} cannot be used"):
+            probe(trained)

@@ -8,16 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from training.errors import UserError, no_such
 
-ROOT = Path(__file__).resolve().parents[1]
-CONF = ROOT / "conf"
 TUNABLE_GROUPS = ("optimizer", "model")  # whose YAMLs' names are values to choose among
 
 Positive = Annotated[float, Field(gt=0)]
@@ -43,8 +40,15 @@ class Signature(Section):
     criteria: Annotated[list[Criterion], Field(min_length=1)]
 
 
+def _one_or_more(value: Any) -> Any:
+    several = value if isinstance(value, list) else [value]
+    if not several or not all(isinstance(each, dict) for each in several):
+        raise ValueError("a class with its keys (_target_: …), or a list of one or more of these")
+    return value
+
+
 class Variant(Section):
-    mixer: Node | Annotated[list[Node], Field(min_length=1)]
+    mixer: Annotated[Node | list[Node], PlainValidator(_one_or_more)]
     positions: Literal["learned", "none"]
     frozen: bool
     initial_stream: str
@@ -73,7 +77,7 @@ class Training(Section):
 
 
 class Analysis(Section):
-    alpha: Annotated[float, Field(gt=0, le=0.5)]
+    alpha: Annotated[float, Field(ge=1e-9, le=0.5)]
     margin_pct: Positive
     family: Literal["all", "track"]
     tuning_seeds: list[Annotated[int, Field(ge=0)]]
@@ -97,7 +101,7 @@ class Config(Section):
     allow: list[str]
     training: Training
     device: Literal["auto", "cpu", "cuda"]
-    threads: Count
+    threads: Annotated[int, Field(ge=1, le=1024)]
     compile: bool
     precision: Literal["float32", "bfloat16"]
     save_weights: bool
@@ -149,11 +153,11 @@ def _sentence(error: Any, container: Any) -> str:
         return f"{key} is no key of this configuration; {no_such(str(name), beside)}"
     if error["type"] == "missing":
         return f"{key} is missing"
-    takes = error["msg"].removeprefix("Input should be ")
+    takes = error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"{key} must be {takes}, found {error['input']!r}"
 
 
-def identity(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, Any]:
+def run_identity(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, Any]:
     """Who a run is: the YAMLs that were chosen, the seed, the tunable keys' values.
 
     A tunable group's value is the name of its YAML.
@@ -172,7 +176,7 @@ def identity(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_name(*, _root_: DictConfig) -> str:
     """`track/variant/lr=0.003,gamma=1/seed=0`: the folder of a run within its sweep."""
-    who = identity(_root_, _root_.hydra.runtime.choices)
+    who = run_identity(_root_, _root_.hydra.runtime.choices)
     hyper = ",".join(
         f"{key}={value if isinstance(value, str) else format(value, '.12g')}"
         for key, value in who["hyper"].items()

@@ -27,7 +27,9 @@ def flops_per_example(network: Network, track: Track, inputs: Tensor) -> float:
     """
     rules = {op: rule for m in mechanisms(network).values() for op, rule in m.flop_rules.items()}
     counter = FlopCounterMode(display=False, custom_mapping=rules)
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
+    # with gradients, as it trains: without, torch's counter chokes on a module that gives its own
+    # parameter, or a view of it
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), counter:
         track.predict(network, inputs)
     return float(counter.get_total_flops() / len(inputs))
 

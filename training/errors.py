@@ -7,9 +7,10 @@ import errno
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
@@ -45,7 +46,7 @@ def one_line_errors() -> Iterator[None]:
         yield
     except (UserError, HydraException, OmegaConfBaseException, YAMLError) as error:
         _tell(error)
-    except (ValueError, OSError) as error:  # while composing: of Hydra's own, or a folder's
+    except (ValueError, OSError, RecursionError) as error:  # while composing: of Hydra's own
         if _started and not _is_full(error):
             raise
         _tell(error)
@@ -74,10 +75,35 @@ def readable(error: Exception) -> str:
         return f"{error.override} is no override: {text} (quote what the shell would take)"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         return _no_such_yaml(text, error.missing_cfg_file, list(error.options))
+    if isinstance(error, RecursionError):
+        return (
+            f"conf/{_read_last(error)}.yaml: its defaults lead back to itself: take that line out"
+        )
+    if isinstance(error, UnicodeDecodeError):
+        return f"conf/{_read_last(error)}.yaml must be text in UTF-8, and is not: {text}"
+    merged = re.match(r"Error merging override (([^=]+)=.*)", text)
+    if merged:
+        key = merged[2].lstrip("+")
+        value = merged[1].partition("=")[2]
+        return (
+            f"{merged[1]}: {key} is of another kind, into which this cannot be merged; to replace "
+            f"it say ~{key} +{key}={value}, or write a YAML of your own"
+        )
     unknown = re.match(r"Could not override '([^']+)'", text)
     if unknown:
         return _no_such_key(unknown[1], error.__cause__)
     return text.partition(" Config search path:")[0]
+
+
+def _read_last(error: Exception) -> str:
+    """The YAML that Hydra was reading, `variant/mine`: it does not say, but its frames know."""
+    last = "…"
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        parent: Any = frame.f_locals.get("parent")
+        if hasattr(parent, "get_config_path"):
+            last = parent.get_config_path()
+        last = frame.f_locals.get("config_path") or last
+    return last
 
 
 def _no_such_yaml(text: str, file: str, options: list[str]) -> str:

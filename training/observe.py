@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.mixer import Observed
 from models.network import Network, mechanisms
-from records import signature as recorded
+from records.signature import OPERATORS
 from tracks.track import Track
 from training.config import Criterion, Signature
 from training.errors import UserError, no_such
@@ -67,37 +67,41 @@ def gathered(blocks: Blocks) -> dict[str, float]:
 
 
 def signature(
-    predicted: Signature | None, network: Network, blocks: Blocks, before: Blocks
-) -> dict[str, Any] | None:
+    predicted: Signature, network: Network, blocks: Blocks, before: Blocks
+) -> dict[str, Any]:
     """The record's `signature`: what was predicted, and what is observed.
 
     Args:
         blocks: observed after training; empty after divergence.
         before: observed at the start. What holds there already is no evidence.
     """
-    if predicted is None:
-        return None
-    observed = gathered(blocks)
     return {
         **predicted.model_dump(),
-        "observed": observed,
+        "observed": gathered(blocks),
         "observed_at_start": gathered(before),
         "blocks": [{name: seen.value for name, seen in block.items()} for block in blocks],
-        "by_construction": {m: why for m, why in by_construction(network).items() if m in observed},
+        "by_construction": by_construction(network, blocks),
     }
 
 
 def holds(criterion: Criterion, value: float) -> bool:
     """Whether the metric's value is what was predicted."""
-    return recorded.Criterion(criterion.metric, criterion.op, criterion.value).holds(
-        {criterion.metric: value}
-    )
+    return OPERATORS[criterion.op](value, criterion.value)
 
 
-def by_construction(network: Network) -> dict[str, str]:
-    """The metrics of the network's mechanisms that no training could refute, and why."""
-    found = mechanisms(network).values()
-    return {metric: why for m in found for metric, why in m.by_construction.items()}
+def by_construction(network: Network, blocks: Blocks) -> dict[str, str]:
+    """The metrics that no training could refute, and why: so says every block that shows them.
+
+    Args:
+        blocks: what was observed in each; none after divergence.
+    """
+    certain, open_ = dict[str, str](), set[str]()
+    for mixer, block in zip(network.mixers, blocks, strict=False):
+        said = [mechanism.by_construction for mechanism in mechanisms(mixer).values()]
+        here = {metric: why for each in said for metric, why in each.items()}
+        certain |= {metric: why for metric, why in here.items() if metric in block}
+        open_ |= block.keys() - here.keys()
+    return {metric: why for metric, why in certain.items() if metric not in open_}
 
 
 def check_criteria(predicted: Signature, network: Network, blocks: Blocks) -> None:
@@ -106,7 +110,7 @@ def check_criteria(predicted: Signature, network: Network, blocks: Blocks) -> No
     Args:
         blocks: observed in the network at its start.
     """
-    certain = by_construction(network)
+    certain = by_construction(network, blocks)
     known = {metric: None for block in blocks for metric in block}
     for criterion in predicted.criteria:
         metric = criterion.metric

@@ -6,10 +6,12 @@ import ast
 import csv
 import hashlib
 import io
+import math
 import platform
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,10 +33,13 @@ from records.files import (
     write_json,
 )
 from tracks.track import Track
-from training.config import ROOT, Config, Variant
+from training.config import Config
 from training.errors import UserError
+from training.fit import mean
+from training.paths import ROOT
 
 CODE = ("models.", "tracks.")
+ByMetric = Mapping[str, Mapping[str, Tensor]]  # every example's scores, (n,), by split and name
 
 
 def sha256(*tensors: Tensor) -> str:
@@ -75,27 +80,6 @@ def init_hashes(start: Network) -> dict[str, str]:
     }
 
 
-def starts(variant: Variant) -> dict[str, Any]:
-    """What a variant's YAML says of its start values: the stream, and every key named `start`.
-
-    Where two arms say the same, what they share starts bitwise equal.
-    """
-
-    def said(path: str, node: Any) -> dict[str, Any]:
-        if isinstance(node, list):
-            inside = {f"{path}.{i}": each for i, each in enumerate(node)}
-        elif isinstance(node, dict):
-            inside = {f"{path}.{key}": value for key, value in node.items()}
-        else:
-            return {}
-        found: dict[str, Any] = {}
-        for place, value in inside.items():
-            found |= {place: value} if place.endswith(".start") else said(place, value)
-        return found
-
-    return {"initial_stream": variant.initial_stream} | said("mixer", variant.mixer)
-
-
 def code_hashes(track: Track, network: Network, allow: Sequence[str]) -> dict[str, str]:
     """Of every file of code that the run is made of, by its path from the root or its package.
 
@@ -110,11 +94,14 @@ def code_hashes(track: Track, network: Network, allow: Sequence[str]) -> dict[st
     while waiting - seen:
         name = (waiting - seen).pop()
         seen.add(name)
-        if f"{name}.".startswith((*CODE, *(f"{package}." for package in allow))):
-            file = f"{name.replace('.', '/')}.py"
+        if not f"{name}.".startswith((*CODE, *(f"{package}." for package in allow))):
+            continue
+        stem, above = name.replace(".", "/"), name.rpartition(".")[0]
+        waiting.add(above)  # a package's own file runs before any module in it
+        for file, package in ((f"{stem}.py", above), (f"{stem}/__init__.py", name)):
             if path := located(ROOT, file):
                 found[file] = path
-                waiting |= _imported(path)
+                waiting |= _imported(path, package)
     return {file: file_hash(path) for file, path in sorted(found.items())}
 
 
@@ -124,15 +111,50 @@ def probe_hashes() -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): file_hash(path) for path in paths}
 
 
-def _imported(path: Path) -> set[str]:
-    """All that a file of Python may import, wherever in it: `a`, `a.b` for `from a import b`."""
+def _imported(path: Path, package: str) -> set[str]:
+    """All that a file of Python may import, wherever in it: `a`, `a.b` for `from a import b`.
+
+    `package` is the file's own, from which `from .a import b` counts.
+    """
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[:1] if node.level else []
+            name = ".".join((*above, *([node.module] if node.module else [])))
+            found |= {name, *(f"{name}.{alias.name}" for alias in node.names)}
     return found
+
+
+def measured(track: Track, by_split: ByMetric) -> dict[str, Any]:
+    """The record's `metric`, and its `scores` and `secondary` ones.
+
+    Args:
+        by_split: every example's scores by split and name, (n,) each; empty after divergence.
+    """
+    metric = {"name": track.metric, **asdict(track.describe(track.metric))}
+    scores, secondary = means(track, by_split)
+    return {
+        "metric": metric | {"mean_over": track.mean_over},
+        "scores": scores,
+        "secondary": secondary,
+    }
+
+
+def means(track: Track, by_split: ByMetric) -> tuple[dict[str, float], dict[str, Any]]:
+    """Scores of the primary metric by split, and all others with what they are like."""
+    names = list(by_split.get("test", {}))
+    found = {
+        name: {split: mean(by_name[name]) for split, by_name in by_split.items()} for name in names
+    }
+    nowhere = dict.fromkeys(("validation", *track.tests), math.nan)
+    scores = found.pop(track.metric, nowhere)
+    secondary = {
+        name: asdict(track.describe(name)) | {"scores": by_name} for name, by_name in found.items()
+    }
+    references = {name: {"scores": by_name} for name, by_name in track.references.items()}
+    return scores, secondary | references
 
 
 def environment(config: Config, device: torch.device) -> dict[str, Any]:
@@ -172,7 +194,7 @@ def write(
     directory: Path,
     record: dict[str, Any],
     history: list[dict[str, float]],
-    examples: Mapping[str, Mapping[str, Tensor]],
+    examples: ByMetric,
     artifacts: dict[str, Tensor],
     weights: dict[str, Tensor] | None,
 ) -> None:
@@ -182,7 +204,7 @@ def write(
         history: a row per validation.
         examples: every example's scores by test split and name, (n,) float32 each; empty after
             divergence.
-        artifacts: small arrays for figures.
+        artifacts: small arrays for figures; empty after divergence.
         weights: the trained network's, None where they are not wanted.
     """
     with whole(directory / HISTORY) as file:
@@ -192,10 +214,10 @@ def write(
         table.writerows(history)
         file.write(text.getvalue().encode())
     if examples:
-        arrays = {
+        by_name = {
             f"{s}/{name}": each for s, scores in examples.items() for name, each in scores.items()
         }
-        _write_arrays(directory / EXAMPLES, arrays)
+        _write_arrays(directory / EXAMPLES, by_name)
     _write_arrays(directory / ARTIFACTS, artifacts)
     if weights is not None:
         with whole(directory / WEIGHTS) as file:
@@ -203,7 +225,11 @@ def write(
     write_json(directory / RECORD, record)
 
 
+def arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What `.npz` files keep of tensors."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+
 def _write_arrays(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
     with whole(path) as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays(tensors))

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from tracks.track import Track
-from training.config import ROOT, Config
+from training.config import Config
 from training.errors import UserError
+from training.paths import ROOT
 
 # Where compiled code is kept, from run to run. Read now: torch sets the variable when it builds its
 # first optimizer, to a folder in /tmp.

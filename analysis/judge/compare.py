@@ -15,7 +15,7 @@ from analysis.judge.select import Arm, Selection, select
 from analysis.read.gather import Gathered
 from analysis.read.recorded import RecordedRun, read_examples
 from analysis.read.rules import Rules
-from analysis.tell.text import how_many
+from analysis.text import how_many
 from records.files import EXAMPLES
 from records.identity import Identity, in_order
 from records.reading import Unreadable

@@ -5,132 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec import Meta
+from msgspec.structs import asdict
 
-from analysis.errors import AnalysisError
 from analysis.judge.audits.audit import Audit, Severity
 from analysis.judge.audits.budget import PARITY, grid_edge_of, parity_of
 from analysis.judge.compare import Effect, measure
-from analysis.judge.statistics import INERT_ULPS, Array, Direction, t_interval, ulps_apart
+from analysis.judge.statistics import INERT_ULPS, Array, t_interval, ulps_apart
 from analysis.judge.verdict import Case, Conclusion, conclude
+from analysis.read.earlier import Bench, Report
 from analysis.read.rules import Rules
-from analysis.tell.text import how_many, hyper_text, number, seed_list, some
-from records.identity import Hyper
-from records.reading import MALFORMED, Part, what_is_wrong
-from records.record import Alpha, Positive
-
-PerSeed = list[float | None]  # scores, or differences; null where a run diverged
-
-
-class Entry(Part):
-    """One configuration of a grid."""
-
-    cfg: Hyper
-    mean: float | None
-    validation_mean: float | None = None  # earlier reports chose on the test scores
-
-
-class Full(Part):
-    """An arm's scores with its best configuration."""
-
-    mean: float | None
-    per_seed: Annotated[PerSeed, Meta(min_length=1)]
-
-    @property
-    def scores(self) -> Array:
-        """(seeds,); NaN where a run diverged."""
-        return np.array(self.per_seed, dtype=np.float64)
-
-
-class Baseline(Part):
-    best_cfg: Hyper
-    sweep: list[Entry]
-    full: Full
-    name: str = "baseline"
-    cost: dict[str, float | None] | None = None
-
-
-class Idea(Full):
-    name: str = "idea"
-    best_cfg: Hyper | None = None  # here or as bench_report.idea_config
-    sweep: list[Entry] | None = None  # here or as bench_report.idea_sweep
-    cost: dict[str, float | None] | None = None
-
-
-class Said(Part):
-    """What the report says of the comparison, with the rules that earlier ones are silent about."""
-
-    alpha: Alpha | None = None
-    margin_pct: Positive | None = None
-    family: Literal["all", "track"] = "all"
-    family_size: Annotated[int, Meta(ge=1, le=10**6)] | None = None
-    delta_mean: float | None = None
-    p_value: float | None = None
-    mde: float | None = None
-    inert_ulps: float | None = None
-    idea_wins: int | None = None
-    per_seed_diffs: PerSeed | None = None
-
-
-class Bench(Part):
-    """`bench_report`, as far as it is judged."""
-
-    track: str
-    metric_direction: Literal["lower is better", "higher is better"]
-    baseline: Baseline
-    idea: Idea
-    comparison: dict[str, Any]
-    idea_config: Hyper | None = None
-    idea_sweep: list[Entry] | None = None
-    mechanism_signature: dict[str, Any] | None = None
-    audits: list[Audit] | None = None
-
-    def __post_init__(self) -> None:
-        seeds = len(self.baseline.full.per_seed), len(self.idea.per_seed)
-        if seeds[0] != seeds[1]:
-            raise ValueError(
-                f"{seeds[0]} scores of {self.baseline.name} and {seeds[1]} of {self.idea.name} "
-                "cannot be paired"
-            )
-
-    @property
-    def said(self) -> Said:
-        """What `comparison` says of its rules."""
-        return msgspec.convert(self.comparison, Said)
-
-    @property
-    def direction(self) -> Direction:
-        """Which way the metric is better."""
-        return "min" if self.metric_direction == "lower is better" else "max"
-
-    @property
-    def models(self) -> int:
-        """Models that the signature was read off: one where the report does not say."""
-        found = (self.mechanism_signature or {}).get("n_models", 1)
-        return found if isinstance(found, int) else 1
-
-    @property
-    def mechanism_ok(self) -> bool:
-        """Whether the signature was confirmed, in as many models as there are seeds."""
-        signature = self.mechanism_signature or {}
-        refuted = "n_confirmed" in signature and signature["n_confirmed"] != self.models
-        enough = self.models >= len(self.idea.per_seed)
-        return signature.get("confirmed") is True and enough and not refuted
-
-
-class Report(Part):
-    """A whole report, or one of its comparisons."""
-
-    bench_report: Bench
-    system_verdict: str | None = None
-    practical_verdict: str | None = None
-    confidence: float | None = None
-    comparisons: list[Report] = msgspec.field(default_factory=list)
+from analysis.text import how_many, hyper_text, number, seed_list, some
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,27 +58,6 @@ class Rejudged(Conclusion):
         for name in ("system_verdict", "practical_verdict", "confidence"):
             both[name] = (getattr(self.report, name), getattr(self, name))
         return both
-
-
-def read(path: Path) -> list[Report]:
-    """The comparisons of a report, or of a bare `bench_report`.
-
-    Raises:
-        AnalysisError: the file is neither.
-    """
-    expected = "expected a report (report.json), or its bench_report"
-    try:
-        found = msgspec.json.decode(path.read_bytes())
-        bare = isinstance(found, dict) and "bench_report" not in found
-        whole = msgspec.convert({"bench_report": found} if bare else found, Report)
-        reports = whole.comparisons or [whole]
-        for report in reports:
-            _ = report.bench_report.said
-    except OSError as error:
-        raise AnalysisError(f"{path}: {error.strerror}; {expected}") from error
-    except MALFORMED as error:
-        raise AnalysisError(f"{path}: {what_is_wrong(error)}; {expected}") from error
-    return reports
 
 
 def rejudge(
@@ -260,7 +126,7 @@ def _parity_anew(judged: Rejudged) -> Iterator[Audit]:
 
 def _audits(bench: Bench, effect: Effect, changed: Collection[str]) -> Iterator[Audit]:
     """Those that the report holds, and those that a report alone allows."""
-    recorded = bench.audits or []
+    recorded = [Audit(**asdict(each)) for each in bench.audits or []]
     codes = {audit.code for audit in recorded}
     yield from recorded
     for audit in (*_found(bench, effect), *_selection(bench)):
@@ -278,7 +144,6 @@ def _audits(bench: Bench, effect: Effect, changed: Collection[str]) -> Iterator[
 def _found(bench: Bench, effect: Effect) -> Iterator[Audit]:
     n, ulps, mde = len(effect.d), effect.inert_ulps, bench.said.mde
     ci = t_interval(effect.d, 0.05)
-    half_width = 0.0 if ci is None else (ci[1] - ci[0]) / 2
     signature, again = bench.mechanism_signature, "Train again: every record keeps them."
     costs = bench.baseline.cost is not None and bench.idea.cost is not None
     wrong = list(_contradictions(bench, effect))
@@ -345,7 +210,9 @@ def _found(bench: Bench, effect: Effect) -> Iterator[Audit]:
             again,
         ),
         (
-            half_width > 0 and mde is not None and math.isclose(mde, half_width, rel_tol=1e-3),
+            ci is not None
+            and mde is not None
+            and math.isclose(mde, (ci[1] - ci[0]) / 2, rel_tol=1e-3),
             "mde_was_half_width",
             "note",
             f"What it calls MDE, {number(mde)}, is the half-width of the 95 % interval; "
@@ -406,7 +273,7 @@ def _selection(bench: Bench) -> Iterator[Audit]:
 def _tuning_seeds(mean: float | None, scores: Array) -> int | None:
     """How many of the first reported scores have the mean that the configuration was chosen by."""
     for n in range(1, len(scores) + 1):
-        if mean is not None and math.isclose(mean, scores[:n].mean(), rel_tol=1e-9):
+        if mean is not None and math.isclose(mean, scores[:n].mean()):
             return n
     return None
 

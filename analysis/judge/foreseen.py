@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from analysis.judge.audits.budget import tuned_on_reported_seeds_of, untuned_of
 from analysis.judge.audits.evidence import few_seeds_of
 from analysis.read.rules import Rules
-from analysis.tell.text import how_many, hyper_text
+from analysis.text import how_many, hyper_text
 from records.record import PlannedRun
 
 

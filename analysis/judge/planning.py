@@ -14,7 +14,7 @@ from analysis.judge.levels import out_of_range
 from analysis.judge.select import Arm, select
 from analysis.judge.statistics import EXACT_UP_TO, can_show, detectable_dz, seeds_needed, spread
 from analysis.read.rules import Rules
-from analysis.tell.text import how_many
+from analysis.text import how_many
 
 SEEDS = (4, 8, 16, 32)
 UPPER = 0.8  # confidence of the upper limit of the standard deviation

@@ -13,6 +13,8 @@ from analysis.judge.verdict import Judged, judge
 from analysis.read.gather import Gathered, gather
 from analysis.read.rules import Rules, agreed, judged_by
 
+PathLike = str | Path
+
 
 @dataclass(frozen=True)
 class Sweeps:
@@ -24,10 +26,14 @@ class Sweeps:
 
 
 def read_sweeps(
-    paths: Sequence[Path], *, metric: str | None = None, partial: bool = False, **asked: Any
+    paths: PathLike | Sequence[PathLike],
+    *,
+    metric: str | None = None,
+    partial: bool = False,
+    **asked: Any,
 ) -> Sweeps:
     """Read everything at or below `paths`; arguments as of `judge_sweep`."""
-    found = gather(paths)
+    found = gather([Path(each) for each in ([paths] if isinstance(paths, PathLike) else paths)])
     found.runs = judged_by(found.runs, metric)
     return Sweeps(found, group(found.runs), agreed(found.runs, partial, **asked))
 
@@ -38,11 +44,12 @@ def judge_arms(sweeps: Sweeps, matched: Matched) -> list[Judged]:
 
 
 def judge_sweep(
-    paths: Sequence[Path], *, baseline: str | None = None, **rules: Any
+    paths: PathLike | Sequence[PathLike], *, baseline: str | None = None, **rules: Any
 ) -> list[Judged]:
     """All comparisons of one or more sweeps, audited and judged.
 
     Args:
+        paths: a directory, or several that are pooled.
         baseline: the arm to compare with; None for those that the runs declare.
         rules: metric, partial, alpha, margin_pct, family, tuning_seeds, as of analyze.py; what is
             None is as the runs declared.

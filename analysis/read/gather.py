@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from analysis.errors import AnalysisError
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import how_many
+from analysis.text import how_many
 from records.files import PLAN, RECORD, SUPERSEDED
 from records.reading import Unreadable
 from records.record import Plan, PlannedRun, Record, read_plan, read_record

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from analysis.errors import AnalysisError
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import seed_list
+from analysis.text import seed_list
 from records.record import Declared, Metric, Record
 
 
@@ -105,4 +105,5 @@ def _secondary(record: Record, name: str) -> Metric | None:
     found = record.secondary.get(name)
     if found is None or found.direction is None:
         return None
-    return Metric(name, found.direction, found.bounds, found.can_tie)
+    over = record.metric.mean_over  # of all scores
+    return Metric(name, found.direction, found.bounds, found.can_tie, over)

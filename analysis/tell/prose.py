@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from analysis.judge.compare import Comparison, Effect, Side
 from analysis.judge.statistics import EXACT_UP_TO, POWER
 from analysis.judge.verdict import Judged, Verdict
-from analysis.tell.text import counted, how_many, hyper_text, intervals, number, seed_list, setting
+from analysis.text import counted, how_many, hyper_text, intervals, number, seed_list, setting
 from records.identity import Value
 from records.probes import ABLATION, CAUSAL, REACH, SPLIT_OVERLAP
+from records.record import Metric
 from records.settings import differing, flat, is_below
 
 
@@ -170,7 +171,8 @@ def protocol_notes(judged: Judged) -> str:
         f"{_shared(comparison)}"
         "Each arm's hyper has the fewest diverged runs, then the best mean validation "
         f"{comparison.metric.name} ({chosen}); no test score chose anything. Paired by seed: "
-        f"{seed_list(comparison.seeds)}. p: {'exact' if exact else 'Monte Carlo'} two-sided "
+        f"{seed_list(comparison.seeds)}. {_mean_over(comparison.metric)}"
+        f"p: {'exact' if exact else 'Monte Carlo'} two-sided "
         f"sign-flip test of the mean difference, Holm over {comparison.family_size} ({family}); "
         "p_selection_aware redoes the selection in every flip. ci_signflip: the means that this "
         f"test does not reject at level {comparison.rules.alpha:g}, by the same flips (Hartigan's "
@@ -178,6 +180,11 @@ def protocol_notes(judged: Judged) -> str:
         f"{comparison.rules.margin_pct:g} % of the baseline's mean. MDE: power {POWER:g} at level "
         f"{comparison.rules.alpha:g}/{comparison.family_size}."
     )
+
+
+def _mean_over(metric: Metric) -> str:
+    """What an example's score is a mean over; empty if not recorded."""
+    return f"An example's {metric.name} is over {metric.mean_over}. " if metric.mean_over else ""
 
 
 def limitations(judged: Judged, absent: Iterable[str]) -> str:
@@ -224,7 +231,8 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
             *absent,
             f"One track ({comparison.track}) and one metric ({comparison.metric.name}) were "
             f"judged, on {how_many(len(comparison.seeds), 'seed')}, on {', '.join(devices)}: other "
-            "tasks, sizes, longer contexts and longer training were not measured.",
+            f"tasks, sizes{'' if comparison.further_splits else ', longer contexts'} and longer "
+            "training were not measured.",
             *(sentence for holds, sentence in unmeasured if holds),
             "The sign-flip test assumes that the arms are exchangeable where there is no effect: "
             "very skewed differences of mean zero are rejected about twice as often as the level "

@@ -21,7 +21,7 @@ from analysis.judge.statistics import POWER, mean_std
 from analysis.judge.verdict import Judged
 from analysis.tell.prose import further_interval, shown_intervals, signature_phrase
 from analysis.tell.report import mean_of, secondary
-from analysis.tell.text import (
+from analysis.text import (
     NONE,
     duration,
     how_many,

@@ -113,7 +113,6 @@ def record(
                 "head.bias 8": f"head-{seed}",
             },
         },
-        "starts": {"initial_stream": "initialisation"},
         "environment": {
             "python": "3.12",
             "torch": "2",
@@ -127,6 +126,7 @@ def record(
             "variant": {
                 "mixer": {"_target_": "models.attention.Attention", "bias": {"kind": variant}},
                 "frozen": False,
+                "initial_stream": "initialisation",
             },
             "model": {"dim": 64, "heads": 4, "layers": 2},
             "optimizer": {"algorithm": {"_target_": "torch.optim.AdamW"}, "weight_decay": 0.01},
@@ -184,12 +184,13 @@ def can_tie(run: Json, accuracy: float = 1.0, loss: float | None = None) -> None
 
 
 def as_older(run: Json) -> None:
-    """Turn a record into one from before the optional fields were recorded."""
-    del run["starts"], run["metric"]["bounds"], run["metric"]["can_tie"]
+    """Turn a record into one of schema 2, from before the optional fields were recorded."""
+    as_schema_2(run)
+    del run["metric"]["bounds"], run["metric"]["can_tie"]
     for scores in run["secondary"].values():
         scores.pop("bounds", None)
         scores.pop("can_tie", None)
-    del run["probes"]["reach"]["by_parameter"], run["probes"]["loss_ablation"], run["config"]
+    del run["probes"]["reach_by_parameter"], run["probes"]["loss_ablation"]
     if run["signature"] is not None:
         del run["signature"]["observed_at_start"], run["signature"]["blocks"]
 

@@ -98,7 +98,10 @@ def test_records_of_both_schemas_are_one_sweep(tmp_path, first):
 
     run = next(each for each in pick(records, "idea") if each["schema"] == 2)
     run["probes"]["reach"] = 1e-8
-    [judged] = judging.judge_sweep([write_sweep(tmp_path / "dead", records)])
+    where = write_sweep(tmp_path / "dead", records)
+    [judged] = judging.judge_sweep([where])
+    for one in (where, str(where), [str(where)]):  # one path, however it is given
+        assert [each.verdict for each in judging.judge_sweep(one)] == [judged.verdict]
     [void] = [each for each in judged.audits if each.severity == "void"]
     assert f"in 1 of 8 models (seed {run['seed']})" in void.message
 

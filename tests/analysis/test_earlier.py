@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 import analyze
-from analysis.judge import earlier
+from analysis.judge.earlier import rejudge
+from analysis.read.earlier import read
 from tests.analysis.builder import diverge, grid, pick, write_sweep
 
 DATA = Path(__file__).parent / "data"
@@ -16,7 +17,7 @@ PATHS = {name: DATA / f"earlier_report_{name}.json" for name in ("lag_bias", "te
 
 
 def rejudged(path):
-    [one] = earlier.rejudge(earlier.read(path))
+    [one] = rejudge(read(path))
     return one
 
 
@@ -110,7 +111,9 @@ def test_what_is_said_then_and_now():
 def test_a_bare_bench_report(tmp_path):
     bare = tmp_path / "bench.json"
     bare.write_text(json.dumps(json.loads(PATHS["lag_bias"].read_text())["bench_report"]))
-    assert rejudged(bare).verdict == "inert"
+    one = rejudged(bare)
+    assert one.verdict == "inert"
+    assert one.then_and_now["confidence"] == (None, one.confidence)
 
 
 def planted(tmp_path, change, name="tensor_mixer"):
@@ -218,6 +221,10 @@ RAISED = [  # report, what is changed, the audit: code, severity, how the messag
     ("lag_bias", None, "observations_not_recorded", "note",
      "What was observed in each of 8 models was not recorded", "Train again"),
     ("lag_bias", None, "parity_not_recorded", "warning", "Parameters and FLOPs", "Train again"),
+    ("lag_bias", set_to({"parameters": 1.0}, "baseline", "cost"), "parity_not_recorded", "warning",
+     "Parameters and FLOPs", "Train again"),
+    ("lag_bias", set_to({"parameters": 1.0}, "idea", "cost"), "parity_not_recorded", "warning",
+     "Parameters and FLOPs", "Train again"),
     ("lag_bias", None, "cost_not_recorded", "note", "Time and memory", "Train again"),
     ("lag_bias", None, "hashes_not_recorded", "note", "Whether the arms", "Train again"),
     ("lag_bias", None, "mde_was_half_width", "note",
@@ -294,7 +301,7 @@ def test_an_mde_that_is_the_half_width_to_a_thousandth(tmp_path, off, raised, al
     def change(bench):
         bench["comparison"]["mde"] = half_width(bench) * (1 + off)
 
-    [one] = earlier.rejudge(earlier.read(planted(tmp_path, change)), alpha=alpha)
+    [one] = rejudge(read(planted(tmp_path, change)), alpha=alpha)
     assert ("mde_was_half_width" in severities(one)) == raised
 
 
@@ -446,7 +453,7 @@ def test_a_report_of_this_bench_keeps_its_audits(tmp_path):
     records = grid(["baseline", "idea", "other"])
     pick(records, "other", seed=2)[0]["hashes"]["data"] = "other"
     path = own_report(tmp_path, records)
-    idea, other = earlier.rejudge(earlier.read(path))
+    idea, other = rejudge(read(path))
     assert (idea.verdict, other.verdict) == ("idea better (significant)", "invalid")
     assert severities(other)["data_mismatch"] == "void"
     assert severities(idea) == {"tuned_on_reported_seeds": "note"}
@@ -466,7 +473,7 @@ def test_parity_is_judged_anew_by_who_is_ahead_now(tmp_path):
         run["cost"]["parameters"] *= 2
     path = own_report(tmp_path, records)
     for alpha, severity in ((0.05, "warning"), (0.001, "note")):
-        [one] = earlier.rejudge(earlier.read(path), alpha=alpha)
+        [one] = rejudge(read(path), alpha=alpha)
         found = [each for each in one.audits if each.code.endswith("_parity")]
         assert [(each.code, each.severity) for each in found] == [("parameter_parity", severity)]
     report = json.loads(path.read_text())
@@ -485,12 +492,12 @@ def test_a_report_of_this_bench_is_judged_by_its_own_rules(tmp_path):
     records = grid(["baseline", "a", "b"]) + grid(["baseline", "a", "b"], track="series")
     for run in records:
         run["analysis"] |= {"alpha": 0.01, "margin_pct": 90.0, "family": "track"}
-    reports = earlier.read(own_report(tmp_path, records))
-    for one in earlier.rejudge(reports):
+    reports = read(own_report(tmp_path, records))
+    for one in rejudge(reports):
         assert one.p_holm == 4 / 256
         assert one.verdict == "equivalent"  # at α = 0.01, within 90 %
         assert "rules_changed" not in severities(one)
-    for one in earlier.rejudge(reports, alpha=0.05):
+    for one in rejudge(reports, alpha=0.05):
         assert one.verdict == "idea better (significant), negligible"
         assert severities(one)["rules_changed"] == "warning"
 
@@ -499,7 +506,7 @@ def test_an_idea_that_diverged_stays_a_failure(tmp_path):
     records = grid()
     for run in pick(records, "idea", seed=2, lr=None):
         diverge(run)
-    [one] = earlier.rejudge(earlier.read(own_report(tmp_path, records)))
+    [one] = rejudge(read(own_report(tmp_path, records)))
     assert (one.verdict, one.system_verdict) == ("invalid", "failed")
 
 
@@ -559,8 +566,8 @@ def test_arms_of_unlike_length_and_misplaced_options_are_one_line(tmp_path, caps
 
 
 def test_alpha_and_margin_are_obeyed():
-    report = earlier.read(PATHS["tensor_mixer"])
-    [strict] = earlier.rejudge(report, alpha=0.005)
+    report = read(PATHS["tensor_mixer"])
+    [strict] = rejudge(report, alpha=0.005)
     assert strict.verdict == "underpowered"
-    [wide] = earlier.rejudge(report, margin_pct=90)
+    [wide] = rejudge(report, margin_pct=90)
     assert wide.verdict == "idea better (significant), negligible"

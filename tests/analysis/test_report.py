@@ -508,9 +508,12 @@ def test_better_without_its_signature_has_not_worked(tmp_path):
 
 
 def test_seeds_that_tune_are_not_reported(tmp_path):
-    sweep = write_sweep(tmp_path, grid())
+    records = grid()
+    for run in pick(records, "baseline", lr=0.006) + pick(records, "idea", lr=0.006):
+        run["scores"]["test"] = 0.5
+    sweep = write_sweep(tmp_path, records)
     together = report_of(sweep)["bench_report"]
-    # one lr is best for both arms on every seed: no flip selects another
+    # one lr is best for both arms on every seed: no flip selects another, where the arms tie
     assert together["comparison"]["p_selection_aware"] == 2 / 256
     apart = report_of(sweep, "--tuning-seeds", "0-2")["bench_report"]
     comparison = apart["comparison"]
@@ -713,12 +716,30 @@ def test_limitations_name_what_was_found_and_what_was_not_measured(tmp_path):
     records = grid()
     for run in records:
         run["signature"] = run["probes"]["reach"] = None
-    records += grid(["baseline"], seeds=[8])
+    records += grid(["baseline"], seeds=[8]) + grid(["idea"], track="series")
     report = report_of(write_sweep(tmp_path, records, planned=False))
-    for part in ("seed 8", "predicts no signature", "of idea alone", "There is no plan"):
+    for part in (
+        *("seed 8", "predicts no signature", "of idea alone", "There is no plan"),
+        "idea on series has no baseline",
+    ):
         assert part in report["limitations"]
     assert report["bench_report"]["mechanism_signature"]["prediction"] is None
     assert "not tested" in report["verdict"]
+
+
+@pytest.mark.parametrize("metric", ["mse", "mae"])
+def test_what_a_score_is_a_mean_over_is_said_where_it_was_recorded(tmp_path, metric):
+    records = grid()
+
+    def notes(name):
+        judged = analysed(write_sweep(tmp_path / name, records), metric=metric)
+        return build(judged, [], "")["bench_report"]["protocol_notes"]
+
+    told = f"An example's {metric} is over the horizon's values. p: "
+    assert told not in notes("without")
+    for run in records:
+        run["metric"]["mean_over"] = "the horizon's values"
+    assert told in notes("with")
 
 
 def test_written_whole_or_not_at_all(tmp_path):
@@ -754,6 +775,8 @@ def test_further_test_splits_are_compared_and_decide_nothing(tmp_path):
     assert (found["delta_mean"], found["p_value"]) == (0.25, 2 / 2**8)
     assert (found["idea_wins"], found["idea_losses"]) == (0, 8)
     assert said["verdict"] == "idea better (significant)"
+    assert "longer contexts" not in report["limitations"]
+    assert "longer contexts" in report_of(write_sweep(tmp_path / "one", grid()))["limitations"]
     pick(records, "idea", seed=2)[0]["hashes"]["data"] = "other"
     report = report_of(write_sweep(tmp_path / "void", records))
     [found] = report["bench_report"]["comparison"]["further_splits"].values()

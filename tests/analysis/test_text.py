@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.tell.text import how_many, intervals, level, rounded_up, weakened_by
+from analysis.text import how_many, intervals, level, rounded_up, weakened_by
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from models.attention import Attention
 from models.exp_mixture import ExpMixture
+from models.lag_bias import LogitBias
 from models.lag_table import LagTable
 
 DIM, HEADS, N, B = 8, 2, 6, 3
@@ -119,6 +120,9 @@ def test_signature_of_a_planted_bias() -> None:
     assert bounds["nonmonotone_heads"] == (0, 1)
     assert bounds["attention_max_first_difference"] == (-1, 1)  # of shares of attention
     assert bounds["attention_rise_over_start"] == (-2, 2)
+    for share in ("negative_first_differences", "positive_second_differences"):
+        assert bounds[share] == (0, 1)
+    assert bounds["table_distance_from_start"] == (0, math.inf)
     assert seen["negative_first_differences"].value == 0.5
     assert seen["positive_second_differences"].value == 0.5
     assert seen["attention_max_first_difference"].value == pytest.approx(
@@ -164,10 +168,19 @@ def test_the_last_queries_get_the_last_rows_of_the_whole(
     assert last.equal(whole[..., -queries:, :])
 
 
+class ByContent(LogitBias):
+    """A bias that what the mixer reads decides."""
+
+    def forward(self, q: Tensor, k: Tensor, x: Tensor) -> Tensor:
+        return x.sum(-1)[:, None, None, :].expand(-1, -1, q.shape[-2], -1)
+
+
 @pytest.mark.parametrize("causal", [True, False])
-def test_the_profile_is_the_last_row_of_all_tokens_attention(causal: bool) -> None:
-    attention = Attention(DIM, HEADS, (N,), 0, causal=causal, bias=LagTable)
-    nn.init.normal_(attention.bias.table)
+@pytest.mark.parametrize("bias", [LagTable, ByContent])
+def test_the_profile_is_the_last_row_of_all_tokens_attention(bias: type, causal: bool) -> None:
+    attention = Attention(DIM, HEADS, (N,), 0, causal=causal, bias=bias)
+    for parameter in attention.bias.parameters():
+        nn.init.normal_(parameter)
     x = torch.randn(B, N, DIM)
     q, k, _ = attention.project(x)
     logits = q @ k.transpose(-1, -2) / math.sqrt(DIM // HEADS) + attention.mask(q, k, x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -123,3 +124,13 @@ def test_sizes_that_make_no_sense_are_refused() -> None:
         ExpMixture(2, components=0)
     with pytest.raises(ValueError, match="length is 0"):
         LagTable(2, 32, length=0)
+
+
+@pytest.mark.parametrize(("lags", "differences"), [(2, 1), (3, 2)])
+def test_of_two_lags_no_second_difference_is_observed(lags: int, differences: int) -> None:
+    for made in (LagTable(2, lags), ExpMixture(2)):
+        seen = made.shape_signature(made, torch.arange(lags))
+        assert all(math.isfinite(each.value) for each in seen.values())
+        assert sum("second_difference" in metric for metric in seen) == (
+            (differences - 1) * (2 if isinstance(made, LagTable) else 1)
+        )

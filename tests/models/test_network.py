@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from models.attention import Attention
 from models.mixer import Mixer
-from models.network import Network
+from models.network import Network, mixers_in_turn
 from models.no_mixer import NoMixer
 from models.tensor_mixer import TensorMixer
 
@@ -20,10 +21,12 @@ Make = Callable[..., Mixer]
 dense = partial(Attention, causal=False)
 
 
-def network(*mixers: Make, **settings: object) -> Network:
+def network(*mixers: Make, **settings: Any) -> Network:
     torch.manual_seed(0)
-    sizes = {"dim": D, "heads": 2, "layers": 2, **settings}
-    return Network(nn.Linear(1, D), nn.Linear(D, 3), (N,), mixers, **sizes)
+    dim, layers = settings.pop("dim", D), settings.pop("layers", 2)
+    given = {"dim": dim, "heads": 2, "context": N, "axes": (N,), "time_axis": None}
+    made = mixers_in_turn(mixers, layers, **given)
+    return Network(nn.Linear(1, D), nn.Linear(D, 3), made, N, dim, **settings)
 
 
 def test_mixers_of_a_hybrid_take_turns() -> None:
@@ -79,7 +82,7 @@ def test_without_an_mlp_a_block_is_its_mixer_alone() -> None:
 
 
 def test_an_mlp_of_no_such_name_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"model\.mlp is relu, must be null or one of gelu"):
+    with pytest.raises(ValueError, match=r"mlp is relu, must be null or one of gelu"):
         network(NoMixer, mlp="relu")
 
 

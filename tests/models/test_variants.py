@@ -17,7 +17,7 @@ from tracks.track import Track
 from training.build import build
 from training.config import Config, validated
 from training.observe import by_construction, gathered, holds, observe
-from training.probes.ablation import neutralised
+from training.probes.ablation import outermost, without
 from training.probes.causal import causal
 from training.probes.trained import Trained
 
@@ -43,7 +43,7 @@ def test_maps_tokens_to_tokens(variant: Built) -> None:
 def test_is_causal_if_it_claims_to_be(variant: Built) -> None:
     _, track, network = variant
     claims = all(m.causal for m in network.mixers)
-    assert causal(Trained(network, network, track, {}, finished=True)) is (True if claims else None)
+    assert causal(Trained(network, track, {}, finished=True)) is (True if claims else None)
 
 
 def test_every_trainable_parameter_is_reached_by_the_loss(variant: Built) -> None:
@@ -65,18 +65,18 @@ def test_taking_the_mechanism_out_changes_the_outputs_and_putting_it_back_restor
             for parameter in mechanism.parameters():
                 parameter.add_(torch.rand(parameter.shape))
     before = network(track.test.inputs)
-    with neutralised(network):
-        without = network(track.test.inputs)
+    with without(network, outermost(network)):
+        bare = network(track.test.inputs)
     assert torch.equal(network(track.test.inputs), before)
-    assert torch.equal(without, before) is not bool(mechanisms(network))
+    assert torch.equal(bare, before) is not bool(mechanisms(network))
 
 
 def test_criteria_name_metrics_that_are_observed_and_could_fail(variant: Built) -> None:
     config, track, network = variant
     if config.variant.signature is None:
         pytest.skip("this variant predicts nothing")
-    observed = gathered(observe(network, network, track))
-    certain = by_construction(network)
+    blocks = observe(network, network, track)
+    observed, certain = gathered(blocks), by_construction(network, blocks)
     assert certain.keys() <= observed.keys()
     for criterion in config.variant.signature.criteria:
         assert criterion.metric in observed

@@ -59,6 +59,21 @@ def test_a_malformed_one_is_told_in_a_line(tmp_path, part, value, told):
         read_record(str(path))
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "ties"),
+    [("mse", None, False), ("mse", True, True), ("accuracy", None, None), ([], None, None)],
+)
+def test_of_two_metrics_it_is_known_that_they_cannot_tie(name, said, ties):
+    metric = {"name": name} | ({} if said is None else {"can_tie": said})
+    was = {"metric": metric, "secondary": {"mae": {"test": 1.0}, "hits": {"test": 1.0}}}
+    found = upgraded(was)
+    assert found["metric"].get("can_tie") is ties
+    assert found["secondary"] == {
+        "mae": {"scores": {"test": 1.0}, "can_tie": False},
+        "hits": {"scores": {"test": 1.0}},
+    }
+
+
 @pytest.mark.parametrize("found", [None, [], 1, "x", {}])
 def test_what_is_no_record_is_left_to_the_reader(found):
     assert upgraded(found) == ({"schema": 3} if found == {} else found)

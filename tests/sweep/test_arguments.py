@@ -49,6 +49,7 @@ FROM_BASH = [f"seed={seed}" for seed in range(8)]  # seed={0..7}
         (["analysis.tuning_seeds=x"], ["analysis.tuning_seeds=x"]),  # for the check of its type
         (["~variant.frozen"], ["~variant.frozen"]),  # a single run is composed with its own arm
         (["variant.frozen=true"], ["variant.frozen=true"]),
+        (["reuse=../a.yaml"], ["reuse=../a.yaml"]),  # no group, and so a path like any other
         (["-m", "hydra.launcher.workers=2"], ["-m", "hydra.launcher.workers=2"]),
         (["--help", "lr=1", "lr=2"], ["--help", "lr=1", "lr=2"]),
         (["-sc", "query=bash"], ["-sc", "query=bash"]),
@@ -63,7 +64,8 @@ def test_what_is_typed_is_done_as_meant(typed: list[str], given: list[str] | Non
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        ("seed=0-7", "seed=0-7 is a sweep, which wants -m: python train.py -m seed=0-7 …"),
+        ("seed=0-7", "seed=0-7 is a sweep, which wants -m: python train.py -m seed=0-7 …$"),
+        ("lr=range(3)", r"is a sweep, which wants -m: python train.py -m lr=range\(3\) …$"),
         ("seed=0 seed=1", "seed=0 seed=1 is a sweep, which wants -m"),
         ("lr=0.1,0.2", r"lr=0.1,0.2 is a sweep, which wants -m.*\(a list is lr=\[a,b\]\)"),
         ("--cfg job seed=0-7", "seed=0-7: --cfg shows one run; give seed one value"),

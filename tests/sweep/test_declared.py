@@ -12,7 +12,7 @@ import pytest
 from omegaconf import DictConfig
 
 from analysis.arguments import parse
-from sweeping.declared import differing, predicts_otherwise, refuse_other_rules
+from sweeping.declared import declares_otherwise, predicts_otherwise, refuse_other_rules
 from sweeping.resume import finished
 from training.config import validated
 from training.errors import UserError
@@ -74,8 +74,8 @@ def test_the_same_rules_and_runs_that_declared_nothing_here_are_kept(
 def test_rules_that_differ_are_named(composed: Callable[..., DictConfig]) -> None:
     """A run of another sweep is taken where it declared what is declared here."""
     config = validated(composed("analysis.alpha=0.01", "baseline=idea"))
-    assert differing(record(), config) == ["baseline", "analysis.alpha"]
-    assert differing(record(alpha=0.01) | {"baseline": "idea"}, config) == []
+    assert declares_otherwise(record(), config) == ["baseline", "analysis.alpha"]
+    assert declares_otherwise(record(alpha=0.01) | {"baseline": "idea"}, config) == []
 
 
 def test_an_edited_prediction_is_seen(composed: Callable[..., DictConfig]) -> None:

@@ -107,6 +107,26 @@ def test_the_plan_keeps_each_command_that_began_or_resumed_the_sweep(again: Path
     assert json.loads(path.read_text())["commands"] == [second]
 
 
+def test_a_plan_is_the_same_whatever_its_order_and_how_its_numbers_are_written(
+    again: Path,
+) -> None:
+    path = again / "sweep" / "plan.json"
+    plan = json.loads(path.read_text())
+    path.write_text(json.dumps(plan | {"runs": plan["runs"][::-1]}).replace("1.0", "1"))
+    done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    assert done.returncode == 0, done.stderr
+    assert "4 of 4 runs are finished and kept" in done.stdout
+    keys = "tunable=[gamma,lr,mechanism_lr_scale]"  # other folders
+    done = train(again, "-m", *ARMS, keys, "hydra.sweep.dir=sweep")
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "say tunable=[lr,gamma,mechanism_lr_scale]" in line
+    path.write_text("{")
+    done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    assert done.returncode == 2
+    assert "plan.json cannot be read (no valid JSON" in done.stderr
+
+
 def test_another_level_than_the_runs_declared_is_refused_and_nothing_is_touched(
     again: Path,
 ) -> None:

@@ -343,3 +343,23 @@ def test_no_run_outlives_its_sweep(tmp_path: Path, sent: signal.Signals) -> None
             time.sleep(0.02)
     assert "Traceback" not in said
     assert not records(tmp_path)
+
+
+def test_two_single_runs_of_one_directory(tmp_path: Path) -> None:
+    command = [sys.executable, "train.py", *SMALL, f"hydra.run.dir={tmp_path}/one"]
+    both = [
+        subprocess.Popen(
+            [*command, f"seed={seed}"],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in (0, 1)
+    ]
+    said = [each.communicate()[1] for each in both]
+    [kept] = [seed for seed, each in enumerate(both) if each.returncode == 0]
+    assert both[1 - kept].returncode == 2
+    assert said[1 - kept].count("\n") == 1
+    assert "choose another hydra.run.dir" in said[1 - kept]
+    assert json.loads((tmp_path / "one" / "result.json").read_text())["seed"] == kept

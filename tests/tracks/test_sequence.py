@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from tracks.sequence import Sequence, draw
 from tracks.track import Streams
@@ -57,6 +58,15 @@ def test_data_depend_on_the_seed_alone() -> None:
     one, same, other = (Sequence(streams(s)) for s in (0, 0, 1))
     assert one.train.inputs.equal(same.train.inputs)
     assert not one.train.inputs.equal(other.train.inputs)
+
+
+def test_loss_and_scores_are_of_each_example_alone() -> None:
+    track = Sequence(streams(), test=4)
+    off = torch.tensor([0.0, 0.5, -2.0, 3.0])
+    predictions = track.test.targets + off[:, None]
+    scores = track.scores(predictions, track.test.targets)
+    torch.testing.assert_close(track.loss(predictions, track.test.targets), off.square())
+    torch.testing.assert_close(scores, {"mse": off.square(), "mae": off.abs()})
 
 
 @pytest.mark.parametrize("larger", ["train", "validation", "test"])

@@ -118,6 +118,7 @@ def test_a_users_mistakes_are_named(tmp_path: Path) -> None:
             "column": "y",
         },
         "standard deviation 0": {"csv": write(tmp_path / "c.csv", np.ones(300)), "column": "y"},
+        "context is 1, .*context ≥ 2": {"context": 1},
         "sum below 1": {"validation": 0.6, "test": 0.6},
     }
     for message, arguments in mistakes.items():

@@ -15,9 +15,9 @@ from tests.conftest import names
 from tracks.sequence import Sequence
 from training.build import build, build_network, build_track
 from training.check import check
-from training.config import config_hashes, identity, run_name, validated
+from training.config import config_hashes, run_identity, run_name, validated
 from training.errors import UserError
-from training.record import environment, starts
+from training.record import environment
 
 Compose = Callable[..., DictConfig]
 
@@ -30,13 +30,15 @@ MISTAKES = {  # override → what the one line must say
     "lr=nan": "lr must be a finite number, found nan",
     "seed=-1": "seed must be greater than or equal to 0, found -1",
     "seed=1.5": "seed must be a valid integer, found 1.5",
+    "threads=100000": "threads must be less than or equal to 1024, found 100000",
+    "analysis.alpha=1e-12": "analysis.alpha must be greater than or equal to 0.000000001",
     "training.epochs=0": "training.epochs must be greater than or equal to 1, found 0",
     "optimizer.schedule=linear": "optimizer.schedule must be 'constant' or 'cosine'",
     "+optimizer.wieght_decay=1": "optimizer.wieght_decay is no key.*did you mean weight_decay",
     "+colour=red": "colour is no key of this configuration",
     "variant.positions=sinusoidal": "variant.positions must be 'learned' or 'none'",
     "model.heads=3": "model.heads is 3, must divide model.dim 64",
-    "model.mlp=relu": "model.mlp is relu, must be null or one of gelu, swiglu",
+    "model.mlp=relu": "model: mlp is relu, must be null or one of gelu, swiglu",
     "tunable=[learning_rate]": "tunable names learning_rate",
     "tunable=[lr,seed]": "tunable names seed: must name each key once, and never the seed",
     "tunable=[lr,lr]": "tunable names lr: must name each key once",
@@ -46,7 +48,7 @@ MISTAKES = {  # override → what the one line must say
     "tunable=[optimizer,optimizer]": "tunable names optimizer: must name each key once",
     "variant.mixer._target_=os.system": "_target_ os.system is not allowed",
     "optimizer.algorithm.betas=[{_target_:os.system},1]": "_target_ os.system is not allowed",
-    "optimizer.algorithm.betas=[{_target_:models.network.math.floor},1]": "betas.0.*non-class",
+    "optimizer.algorithm.betas=[{_target_:models.network.math.floor},1]": "must be a class, found",
     "+variant.mixer.heads=2": "variant.mixer.heads: Attention takes no heads",
     "+variant.mixer.bias.context=4": "variant.mixer.bias.context: LagTable takes no context",
     "+optimizer.algorithm.lr=9": "optimizer.algorithm.lr: AdamW takes no lr",
@@ -57,13 +59,23 @@ MISTAKES = {  # override → what the one line must say
     "optimizer.algorithm._target_=subprocess.Popen": "_target_ subprocess.Popen is not allowed",
     "variant.mixer.bias._target_=builtins.eval": "_target_ builtins.eval is not allowed",
     "variant.mixer._target_=models.attention.nn.Linear": "lives in torch.nn",
-    "variant.mixer._target_=models.attention.Atention": "variant.mixer._target_: .*Atention",
+    "variant.mixer._target_=models.attention.Atention": "Atention cannot be imported",
     "+variant.mixer.window=4": "variant.mixer.window: Attention takes no window; known: .*bias",
     "+variant.mixer.bias.lenght=4": "variant.mixer.bias.lenght: .*did you mean length",
     "variant.mixer.causal=maybe": "variant.mixer.causal must be a valid boolean, found 'maybe'",
     "track.noise=loud": "track.noise must be a valid number, found 'loud'",
     "track.context=1": "track: context is 1",
-    "track.periods=[8]": "track.periods",
+    "track.periods=[8]": r"track.periods must be tuple\[float, float\], found \[8\]",
+    "track.periods=[1,2,3]": r"track.periods must be tuple\[float, float\], found \[1, 2, 3\]",
+    "track.test_contexts=[16,16]": r"track: test_contexts is \[16, 16\], must name each once",
+    "track.test_contexts=[32]": "and not the trained context 32, which is test",
+    "track.test_contexts=[999999]": "must be whole numbers from 2 to 65536",
+    "track._target_=tracks.nope.X": "^track._target_ tracks.nope.X cannot be imported: Module",
+    "variant.mixer.causal={_target_:models.no_mixer.NoMixer}": "causal must be a valid boolean",
+    "+variant.mixer.rotation={_target_:models.lag_table.LagTable}": (
+        "^variant.mixer.rotation must be a Rotation, found LagTable, which is none"
+    ),
+    "variant.mixer.bias.gamma=null": "variant.mixer.bias.gamma must be a valid number",
     "device=cuda": "device is cuda, but torch finds no CUDA device",
     "compile=maybe": "compile must be a valid boolean, found 'maybe'",
     "precision=float16": "precision must be 'float32' or 'bfloat16', found 'float16'",
@@ -101,7 +113,17 @@ def test_a_hybrid_is_a_list_of_mixers_that_take_turns(composed: Compose) -> None
     assert [m.bias is not None for m in checked(two, 4).mixers] == [True, False, True, False]
     mistakes = [
         (two, 3, r"variant\.mixer: 2 mixers, whose number must divide model\.layers 3"),
-        ([], 2, r"variant\.mixer.* must .*at least 1 item"),
+        (
+            [],
+            2,
+            r"variant\.mixer must be a class .*, or a list of one or more .*, found \[\]",
+        ),
+        ([[attention]], 2, r"variant\.mixer must be a class .*, or a list of one or more"),
+        (
+            {**attention, "bias": [table, table]},
+            2,
+            r"variant\.mixer\.bias must be a class with its keys .*, found \[\{",
+        ),
         ([attention, {**attention, "windw": 3}], 2, r"variant\.mixer\[1\]\.windw: Attention takes"),
     ]
     for mixers, layers, line in mistakes:
@@ -139,7 +161,7 @@ def test_seed_zero_is_a_seed(composed: Compose) -> None:
 def test_two_spellings_of_a_number_are_one_run(composed: Compose) -> None:
     one, two = composed("lr=3e-3", "gamma=1"), composed("lr=0.003", "gamma=1.0")
     assert run_name(_root_=one) == run_name(_root_=two)
-    assert identity(one, {"track": "t", "variant": "v"}) == identity(
+    assert run_identity(one, {"track": "t", "variant": "v"}) == run_identity(
         two, {"track": "t", "variant": "v"}
     )
     assert config_hashes(one) == config_hashes(two)
@@ -154,7 +176,10 @@ def test_a_run_is_called_by_what_it_is(composed: Compose) -> None:
 def test_a_tunable_group_is_chosen_by_name(composed: Compose) -> None:
     adamw = composed("tunable=[lr,optimizer]", "lr=0.003")
     muon = composed("tunable=[lr,optimizer]", "lr=0.003", "optimizer=muon")
-    assert identity(muon, muon.hydra.runtime.choices)["hyper"] == {"lr": 0.003, "optimizer": "muon"}
+    assert run_identity(muon, muon.hydra.runtime.choices)["hyper"] == {
+        "lr": 0.003,
+        "optimizer": "muon",
+    }
     assert run_name(_root_=muon) == "sequence/baseline/lr=0.003,optimizer=muon/seed=0"
     validated(muon)
     groups = ("track", "variant", "model", "optimizer", "training")
@@ -230,19 +255,6 @@ def test_dropout_draws_alike_in_every_arm(composed: Compose) -> None:
         build(validated(composed(f"variant={variant}")))
         draws.append(torch.rand(3).tolist())
     assert draws[0] == draws[1] == draws[2]
-
-
-def test_what_a_variant_says_of_its_start_values(composed: Compose) -> None:
-    assert starts(validated(composed("variant=twin")).variant) == {"initial_stream": "twin"}
-    variant = validated(composed("variant=idea")).variant
-    bias = variant.mixer["bias"] | {"start": "flat"}
-    mixer = variant.mixer | {"start": {"kind": "dct"}, "bias": bias}  # of any kind
-    said = starts(variant.model_copy(update={"mixer": mixer}))
-    assert said == {
-        "initial_stream": "initialisation",
-        "mixer.start": {"kind": "dct"},
-        "mixer.bias.start": "flat",
-    }
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig
@@ -90,6 +91,11 @@ def test_hydra_is_told_to_raise_its_errors(monkeypatch: pytest.MonkeyPatch) -> N
         ),
         ("variant=ideal", "variant=ideal: no such variant; did you mean idea? known: "),
         ("lr=[", "lr=[ is no override: "),
+        (
+            "variant.mixer=[a,b]",
+            "variant.mixer=[a,b]: variant.mixer is of another kind, into which this cannot be "
+            "merged; to replace it say ~variant.mixer +variant.mixer=[a,b], or write a YAML",
+        ),
     ],
 )
 def test_what_hydra_has_against_an_override_is_told_in_words(
@@ -107,3 +113,26 @@ def test_a_missing_key_without_a_known_place() -> None:
     assert readable(error) == (
         "a.b is no key of this configuration; `python train.py --cfg job` lists them"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b"defaults: [mine, _self_]", "conf/variant/mine.yaml: its defaults lead back to itself"),
+        (b"\xff\xfe", "conf/variant/mine.yaml must be text in UTF-8, and is not: 'utf-8' codec"),
+    ],
+)
+def test_a_yaml_that_hydra_cannot_read_is_named(
+    composed: Callable[..., DictConfig],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    text: bytes,
+    line: str,
+) -> None:
+    (tmp_path / "variant").mkdir()
+    (tmp_path / "variant" / "mine.yaml").write_bytes(text)
+    with pytest.raises(SystemExit) as end, one_line_errors():
+        composed(f"hydra.searchpath=[file://{tmp_path}]", "variant=mine")
+    said = capsys.readouterr().err
+    assert (end.value.code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"error: {line}")

@@ -118,7 +118,6 @@ def test_what_was_built_for_one_length_is_refused_in_one_line(
     with pytest.raises(UserError, match=line) as error:
         check(validated(cfg))
     assert "\n" not in str(error.value)
-    check(validated(composed(*small(*overrides, *SHORT, "track.test_contexts=[8]"))))
 
 
 def test_learned_positions_go_as_far_as_they_were_learned(composed: Compose) -> None:

@@ -18,10 +18,11 @@ from models.lag_table import LagTable
 from models.mixer import Mixer, Observed
 from models.network import Network
 from tests.conftest import SMALL
+from tracks.forecasting import Forecasting
 from tracks.sequence import Sequence
-from tracks.track import Metric, Split, Track
+from tracks.track import SPLITS, Metric, Split, Track
 from training import fit, run
-from training.build import build
+from training.build import build, build_network
 from training.check import check
 from training.config import validated
 from training.errors import UserError
@@ -29,7 +30,8 @@ from training.fit import evaluate, mean
 from training.observe import gathered, observe, signature
 from training.probes import probed, probes
 from training.probes.trained import Trained
-from training.run import means, train_one
+from training.record import means
+from training.run import train_one
 
 Compose = Callable[..., DictConfig]
 
@@ -42,7 +44,7 @@ def built(composed: Compose, variant: str = "baseline") -> tuple[Track, Network]
 def probe(name: str, network: Network, track: Track) -> Any:
     """What one probe finds in a network, its scores taken now."""
     scores = {split: evaluate(network, track, track.splits[split]) for split in ("test",)}
-    return probes()[name](Trained(network, network, track, scores, finished=True))
+    return probes()[name](Trained(network, track, scores, finished=True))
 
 
 class Peeking(Mixer):
@@ -112,6 +114,19 @@ def test_a_look_at_the_very_last_token_is_seen(composed: Compose) -> None:
     track, network = built(composed)
     network.blocks[0].mixer = LastToFirst(1.0)
     assert probe("causal", network, track) is False
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("peeks", [False, True])
+def test_of_few_time_steps_a_look_at_the_next_is_seen(
+    composed: Compose, steps: int, peeks: bool
+) -> None:
+    windows = np.random.default_rng(0).normal(size=(3, 8, steps + 2))
+    track = Forecasting(dict(zip(SPLITS, windows, strict=True)), horizon=2)
+    network = build_network(validated(composed(*SMALL)), track)
+    if peeks:
+        network.blocks[1].mixer = Peeking(1.0)
+    assert probe("causal", network, track) is not (peeks and steps > 1)  # after one there is none
 
 
 def test_reach_is_the_share_of_the_gradient(composed: Compose) -> None:
@@ -245,16 +260,13 @@ def test_a_record_keeps_what_was_predicted_and_what_was_seen_before_and_after(
     bad = {**dict.fromkeys(good, 0.0), "effective_components": 8.0}
 
     found = signature(predicted, network, block(**good), block(**bad))
-    assert found is not None
     assert (found["observed"], found["observed_at_start"]) == (good, bad)
     assert found["blocks"] == [good]
     assert found["prediction"] == predicted.prediction
     assert [c["metric"] for c in found["criteria"]] == list(good)
     diverged = signature(predicted, network, [], block(**bad))
-    assert diverged is not None
     assert (diverged["observed"], diverged["blocks"]) == ({}, [])
     assert diverged["observed_at_start"] == bad
-    assert signature(None, network, block(**good), block(**bad)) is None
 
 
 @pytest.mark.parametrize(
@@ -392,7 +404,7 @@ def test_mechanisms_of_any_build_are_measured(composed: Compose, bias: type[LagT
         nn.init.normal_(each.mixer.bias.table)
     network.eval()
     scores = evaluate(network, track, track.test)
-    measured = probed(Trained(network, network, track, {"test": scores}, finished=True))
+    measured = probed(Trained(network, track, {"test": scores}, finished=True))
     assert measured["causal"] is True
     assert measured["ablation"] != 0
     assert evaluate(network, track, track.test)["mse"].equal(scores["mse"])  # all is put back

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import DictConfig
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.conftest import ROOT, SMALL
 from training import step
@@ -87,6 +87,28 @@ def test_compiled_training_is_the_eager_one_but_for_rounding(
         assert record["environment"]["compiled"] is True
         assert record["environment"]["precision"] == "float32"
     assert sorted(cache.rglob("*.so")) == code
+
+
+def test_compiled_code_is_made_by_the_run_s_threads_and_kept_for_the_next(
+    composed: Compose, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a torch that compiles nothing: the minute that it takes is another test's."""
+    asked: dict[str, object] = {}
+
+    def uncompiled(network: nn.Module, **settings: object) -> nn.Module:
+        asked.update(settings)
+        return network
+
+    monkeypatch.setattr(torch, "compile", uncompiled)
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    track, network, _, _ = build(validated(composed(*SMALL)))
+    config = validated(composed(*SMALL, "compile=true", "threads=3"))
+    few = track.train.inputs[:8], track.train.targets[:8]
+    loss = step.batch_loss(network, track, config)(*few)
+    expected = track.loss(track.readout(network(few[0])), few[1]).mean()
+    assert loss.item() == expected.item()
+    assert asked["options"] == {"compile_threads": 3}
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(cache)
 
 
 def test_bfloat16_is_for_the_products_of_training_alone(composed: Compose) -> None:

@@ -32,6 +32,16 @@ class Inner(Mechanism):
         return Trains(1.0, decay=True) if name == "mlp.weight" else super().trains(name)
 
 
+class Plain(Inner, Mixer):
+    """Whose layer trains as any other, and only its number does not."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+    def trains(self, name: str) -> Trains | None:
+        return Trains() if name == "scale" else None
+
+
 class Outer(Inner, Mixer):
     """Has numbers of its own, and would have all that is in it train otherwise."""
 
@@ -76,3 +86,21 @@ def test_each_parameter_trains_as_the_innermost_mechanism_says(
         f"{at}.inner.mlp.weight": (1 * 0.002, decay),
         f"{at}.inner.mlp.bias": (7 * 0.002, 0.0),
     }
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_what_trains_as_any_weight_does_so_by_each_rule(composed: Compose, optimizer: str) -> None:
+    config = validated(composed(*small(f"optimizer={optimizer}", "mechanism_lr_scale=7")))
+    _, network, _, _ = build(config)
+    network.blocks[0].mixer = Plain()
+    name_of = {id(p): name for name, p in network.named_parameters()}
+    groups = [
+        {name_of[id(p)] for p in group["params"]}
+        for made in build_optimizers(config, network)
+        for group in made.param_groups
+    ]
+    at = "blocks.0"
+    for ours, theirs in [("mixer.mlp.weight", "mlp.0.weight"), ("mixer.mlp.bias", "mlp.0.bias")]:
+        assert any({f"{at}.{ours}", f"{at}.{theirs}"} <= group for group in groups), ours
+    [own] = [group for group in groups if f"{at}.mixer.scale" in group]
+    assert own == {f"{at}.mixer.scale", "blocks.1.mixer.bias.table"}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
+from models.mixer import Mechanism
 from models.network import Network, mechanisms
 from training.fit import evaluate, mean
 from training.probes.trained import Trained
@@ -25,17 +26,21 @@ def loss_ablation(trained: Trained) -> float | None:
 def _lost(trained: Trained, metric: str) -> float | None:
     if not (trained.finished and mechanisms(trained.network)):
         return None
-    with neutralised(trained.network):
-        without = evaluate(trained.network, trained.track, trained.track.test)[metric]
-    return mean(without) - mean(trained.scores["test"][metric])
+    with without(trained.network, outermost(trained.network)):
+        scores = evaluate(trained.network, trained.track, trained.track.test)[metric]
+    return mean(scores) - mean(trained.scores["test"][metric])
+
+
+def outermost(network: Network) -> dict[str, Mechanism]:
+    """The mechanisms that lie in no other, by name."""
+    every = mechanisms(network)
+    inner = {name for name in every for around in every if name.startswith(f"{around}.")}
+    return {name: mechanism for name, mechanism in every.items() if name not in inner}
 
 
 @contextmanager
-def neutralised(network: Network) -> Iterator[None]:
-    """The network with every mechanism taken out, for as long as the context lasts."""
-    every = mechanisms(network)
-    inner = {name for name in every for around in every if name.startswith(f"{around}.")}
-    found = {name: mechanism for name, mechanism in every.items() if name not in inner}
+def without(network: Network, found: Mapping[str, Mechanism]) -> Iterator[None]:
+    """The network with these mechanisms taken out, for as long as the context lasts."""
 
     def put(name: str, module: torch.nn.Module) -> None:
         parent, _, child = name.rpartition(".")

@@ -50,7 +50,8 @@ def ignores_later_steps(network: Network, track: Track) -> bool:
     for cut in sorted(
         {0, steps // 4, steps // 2, 3 * steps // 4, steps - 2} & set(range(steps - 1))
     ):
-        here, there = (cut + 1) * size, (steps - cut - 1) * size
+        here = (cut + 1) * size
+        there = inputs.shape[1 + axis] - here
         swapped = torch.cat(
             [inputs.narrow(1 + axis, 0, here), others.narrow(1 + axis, here, there)], dim=1 + axis
         )

@@ -20,14 +20,12 @@ class Trained:
     """A network after training.
 
     Args:
-        start: the network as it was before training.
         scores: every example's by split and metric, (n,) each.
         finished: whether all of them are finite; else training diverged, and nothing that asks
             for the network's answers can be measured.
     """
 
     network: Network
-    start: Network
     track: Track
     scores: Mapping[str, Mapping[str, Tensor]]
     finished: bool

@@ -14,7 +14,7 @@ from importlib import import_module
 
 from analysis.judge.audits.audit import Ahead, Audit, Check, ConclusionCheck
 from analysis.judge.compare import Comparison
-from analysis.tell.text import printable
+from analysis.text import printable
 
 _MODULES = [
     import_module(f"{__name__}.{name}")

@@ -8,7 +8,7 @@ from typing import Literal
 
 from analysis.judge.compare import Comparison, Side
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import seed_list, some
+from analysis.text import seed_list, some
 from records.probes import NotMeasured, Probe, T
 from records.record import Record
 

@@ -11,7 +11,7 @@ from analysis.judge.audits.audit import Ahead, Audit
 from analysis.judge.compare import Comparison
 from analysis.judge.select import Arm
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import how_many, hyper_text, seed_list, some
+from analysis.text import how_many, hyper_text, seed_list, some
 from records.identity import Value, in_order
 
 Costs = Sequence[float | None]  # of each model; None where not recorded
@@ -160,7 +160,7 @@ class Parity(NamedTuple):
 
 PARITY = {  # by the audit's code
     "parameter_parity": Parity("parameters", "parameters", "size"),
-    "flop_parity": Parity("flops_per_example", "FLOPs for an example's forward pass", "compute"),
+    "flop_parity": Parity("flops_per_example", "FLOPs for a prediction", "compute"),
     "memory_parity": Parity("saved_bytes", "bytes saved for the backward pass", "memory"),
 }
 

@@ -20,7 +20,7 @@ from analysis.judge.statistics import (
     ulps_apart,
 )
 from analysis.read.recorded import LOSS
-from analysis.tell.text import how_many, number, rounded_up, seed_list, some
+from analysis.text import how_many, number, rounded_up, seed_list, some
 from records.probes import SPLIT_OVERLAP
 
 

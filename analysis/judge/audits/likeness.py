@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from analysis.judge.audits.audit import Audit, pairs, several
 from analysis.judge.compare import Comparison
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import NONE, how_many, run_text, seed_list, some
+from analysis.text import how_many, run_text, seed_list, some
 from records.record import Record
 from records.settings import differing, flat, is_below
 
@@ -107,15 +105,11 @@ def init_mismatch(comparison: Comparison) -> Iterator[Audit]:
     by_chance, asked_for = dict[str, set[int]](), dict[str, set[int]]()
     declared = dict[str, None]()  # in words, in order, each once
     for seed, baseline, idea in pairs(comparison):
-        if baseline.hashes.init == idea.hashes.init:
-            continue
-        starts = _starts(baseline), _starts(idea)
+        why = _declared(baseline, idea)
         for name, start in baseline.hashes.init.items():
-            if idea.hashes.init.get(name, start) == start:
-                continue
-            why = _why(name, *starts)
-            declared |= dict.fromkeys(why)
-            (asked_for if why else by_chance).setdefault(name, set()).add(seed)
+            if idea.hashes.init.get(name, start) != start:
+                declared |= dict.fromkeys(why)
+                (asked_for if why else by_chance).setdefault(name, set()).add(seed)
     if by_chance:
         yield Audit(
             "init_mismatch",
@@ -140,49 +134,12 @@ def _apart(seeds: Mapping[str, Iterable[int]]) -> str:
     )
 
 
-Starts = tuple[Mapping[str, Any], int | None]  # what a variant declares, and of how many mixers
-
-
-def _starts(record: Record) -> Starts | None:
-    """What a record's variant declares of its start values; None where it was not recorded.
-
-    With it the length of its list of mixers, None of a variant that has no list.
-    """
-    if record.starts is None:
-        return None
-    mixers = flat(record.config or {}).get("variant.mixer")
-    return record.starts, len(mixers) if isinstance(mixers, list) else None
-
-
-def _why(parameter: str, one: Starts | None, other: Starts | None) -> list[str]:
-    """What two arms declare otherwise that a parameter's start depends on, in words."""
-    if one is None or other is None:
-        return []
-    here, there = _said_of(parameter, *one), _said_of(parameter, *other)
-    return [
-        f"{key}: {there.get(key, NONE)} against {here.get(key, NONE)}"
-        for key in here | there
-        if here.get(key, NONE) != there.get(key, NONE)
-    ]
-
-
-def _said_of(parameter: str, declared: Mapping[str, Any], mixers: int | None) -> dict[str, Any]:
-    """What is declared of one parameter's start, by key as if there were one mixer.
-
-    `initial_stream` is of any; `mixer.bias.start` of what is in the mixer's `bias`, in any block.
-    Of a list of mixers, `mixer.1.bias.start` is of the blocks that have its second.
-    """
-    said = {key: value for key, value in declared.items() if key == "initial_stream"}
-    block = re.match(r"blocks\.(\d+)\.", parameter)
-    if block is None:
-        return said
-    mixer = f"mixer.{int(block[1]) % mixers}." if mixers else "mixer."
-    inside = parameter.removeprefix(block[0])
-    for key, value in declared.items():
-        plain = key.replace(mixer, "mixer.", 1)
-        if key.startswith(mixer) and inside.startswith(plain.removesuffix("start")):
-            said[plain] = value
-    return said
+def _declared(baseline: Record, idea: Record) -> list[str]:
+    """The streams that two variants draw their starts from, where they name others, in words."""
+    key = "variant.initial_stream"
+    here, there = (flat(record.config or {}).get(key) for record in (baseline, idea))
+    differ = None not in (here, there) and here != there
+    return [f"initial_stream: {there} against {here}"] if differ else []
 
 
 def mixed_code(comparison: Comparison) -> Iterator[Audit]:

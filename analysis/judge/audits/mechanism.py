@@ -9,10 +9,8 @@ from analysis.judge.audits.audit import Audit, probed
 from analysis.judge.compare import Comparison
 from analysis.judge.statistics import INERT_ULPS, ulps_apart
 from analysis.read.recorded import LOSS, RecordedRun
-from analysis.tell.text import how_many, number, run_text, seed_list, some
-from records.probes import ABLATION, CAUSAL, LOSS_ABLATION, REACH
-
-LEAST_REACH = 1e-6  # a bias that softmax cancels gives 1e-8, a live table 1e-2
+from analysis.text import how_many, number, run_text, seed_list, some
+from records.probes import ABLATION, CAUSAL, LEAST_REACH, LOSS_ABLATION, REACH
 
 
 def future_leak(comparison: Comparison) -> Iterator[Audit]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from analysis.judge.audits.audit import Audit
 from analysis.judge.compare import Comparison
 from analysis.read.recorded import RecordedRun
-from analysis.tell.text import how_many, hyper_text, run_text, seed_list, some
+from analysis.text import how_many, hyper_text, run_text, seed_list, some
 from records.record import Record
 from records.settings import differing
 

@@ -23,9 +23,9 @@ class Forgetting(LogitBias):
         kept = F.logsigmoid(self.gate(x).float() + self.offset).mT.cumsum(-1)  # (B, H, Nk)
         return kept[..., -q.shape[-2] :, None] - kept[..., None, :]
 
-    def trains(self, name: str) -> Trains:
+    def trains(self, name: str) -> Trains | None:
         """Its layer as the network's weights do; the offset is its own number."""
-        return Trains() if name == "offset" else Trains(1.0, decay=name == "gate.weight")
+        return Trains() if name == "offset" else None
 
     def signature(self, start: LogitBias, q: Tensor, k: Tensor, x: Tensor) -> dict[str, Observed]:
         kept = (self.gate(x) + self.offset).sigmoid()

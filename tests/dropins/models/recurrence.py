@@ -40,8 +40,8 @@ class Recurrence(Mixer, Mechanism):
     def neutral(self) -> nn.Module:
         return nn.Identity()
 
-    def trains(self, name: str) -> Trains:
-        return Trains() if name == "decay" else Trains(1.0, decay=name.endswith("weight"))
+    def trains(self, name: str) -> Trains | None:
+        return Trains() if name == "decay" else None
 
     def signature(self, start: Mixer, x: Tensor) -> dict[str, Observed]:
         assert isinstance(start, Recurrence)

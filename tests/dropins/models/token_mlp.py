@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor, nn
 
-from models.mixer import Mechanism, Mixer, Trains
+from models.mixer import Mechanism, Mixer
 
 
 class TokenMLP(Mixer, Mechanism):
@@ -28,5 +28,5 @@ class TokenMLP(Mixer, Mechanism):
     def neutral(self) -> nn.Module:
         return nn.Identity()
 
-    def trains(self, name: str) -> Trains:
-        return Trains(1.0, decay=name.endswith("weight"))
+    def trains(self, name: str) -> None:
+        """Its layers as the network's do."""

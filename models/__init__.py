@@ -1,0 +1,1 @@
+"""What is learned: the network, the token mixers, and the slots of attention."""

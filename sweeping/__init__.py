@@ -1,0 +1,1 @@
+"""How a sweep's runs happen: composed, planned, run, resumed."""

@@ -1,0 +1,1 @@
+"""How one run happens: built, fitted, probed, recorded."""
