@@ -444,8 +444,8 @@ def test_numbers_by_other_means(tmp_path):
     assert "(-1.23 % of the baseline's mean)" in report["verdict"]  # −0.007 of 0.57
     assert bench["track_choice"] == "sequence: the track that these runs were trained on"
     assert bench["parameterization"] == (
-        "idea: mixer._target_ models.attention.Attention, mixer.bias.kind idea, frozen False; "
-        "33280 parameters in its mixers"
+        "idea: mixer._target_ models.attention.Attention, mixer.bias.kind idea, frozen False, "
+        "initial_stream initialisation; 33280 parameters in its mixers"
     )
 
 
