@@ -58,9 +58,8 @@ class Reach(Part):
 
 
 REACH = Probe[Reach | None]("reach", Reach | None)
-LEAST_REACH = (
-    1e-6  # below it nothing is reached: a bias that softmax cancels has 1e-8, a table 1e-2
-)
+# below it nothing is reached: a bias that softmax cancels has 1e-8, a live table 1e-2
+LEAST_REACH = 1e-6
 # test score with the mechanism neutralised, minus the test score; and the loss's, where the
 # primary metric can tie
 ABLATION = Probe[float | None]("ablation", float | None)

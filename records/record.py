@@ -19,6 +19,7 @@ SCHEMA = 3  # of result.json and plan.json
 Alpha = Annotated[float, Meta(ge=1e-9, le=0.5)]
 Positive = Annotated[float, Meta(gt=0)]
 Bounds = tuple[float | None, float | None]  # the least and the greatest that a score can be
+BETTER = {"min": "lower is better", "max": "higher is better"}  # by a metric's direction
 Scores = dict[str, float | None]  # split → score; null where it is not finite
 
 
@@ -66,7 +67,7 @@ class Metric(Part):
     @property
     def better(self) -> str:
         """Which way is better, in words."""
-        return {"min": "lower is better", "max": "higher is better"}[self.direction]
+        return BETTER[self.direction]
 
 
 class Secondary(Part):

@@ -52,6 +52,8 @@ def build(config: Config) -> tuple[Track, Network, Network, list[torch.optim.Opt
 def build_track(config: Config, streams: Streams | None = None) -> Track:
     """The track, each split drawn from a stream of its own, such as `data/train`.
 
+    Args:
+        streams: other ones than those of the configuration's seed.
     Raises:
         UserError: the track's YAML has a key or value that its class refuses.
     """

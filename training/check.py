@@ -145,8 +145,8 @@ def _check_description(track: Track) -> None:
         fits = len(shape) > 1 + axis and shape[1 + axis] >= steps
         expected = f"have its {steps} steps along dimension {1 + axis} of the inputs"
         must(fits, where, expected, f"inputs {shape}")
-    for name, split in track.tests.items():
-        if len(track.axes) > 1:
+    if len(track.axes) > 1:
+        for name, split in track.tests.items():
             _check_grid(track, name, split)
 
 
@@ -167,7 +167,7 @@ def _check_causal(track: Track, network: Network) -> None:
         with told(where):
             causal = mixer.causal
         must(isinstance(causal, bool), where, "be true or false", repr(causal))
-        if track.requires_causal and not mixer.causal:
+        if track.requires_causal and not causal:
             raise UserError(
                 f"variant.mixer: {type(track).__name__} requires mixers that are causal, and "
                 f"{type(mixer).__name__} is not: choose another, or say causal: true if it has it"

@@ -8,15 +8,15 @@ from typing import Any
 
 from records.files import RECORD
 from records.probes import LEAST_REACH
+from records.record import BETTER
 
 
 def summary(found: Mapping[str, Any], directory: Path) -> list[str]:
     """A run's last lines: its scores, what the probes found, where its record is."""
     metric = found["metric"]
-    better = {"min": "lower", "max": "higher"}[metric["direction"]]
     scores = ", ".join(f"{split} {score:.4g}" for split, score in found["scores"].items())
     return [
-        f"{found['status']}: {metric['name']} {scores} ({better} is better)",
+        f"{found['status']}: {metric['name']} {scores} ({BETTER[metric['direction']]})",
         f"probes: {'; '.join(amiss(found)) or 'nothing amiss'}",
         f"record: {directory / RECORD}",
     ]
