@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.lag_bias import LagBias, LogitBias
-from models.mixer import Mixer, Observed, Slot, offered
+from models.mixer import Mixer, Observed, Slot, named, offered
 from models.rotation import Rotation
 
 
@@ -155,8 +155,7 @@ class Attention(Mixer):
 def _must_give(what: str, shapes: Sequence[tuple[int, ...]], slot: Slot, found: Tensor) -> None:
     """Refuse what would be broadcast to something else, unseen, in a slot's own name."""
     if found.shape not in shapes:
-        cls = type(slot)
         raise ValueError(
-            f"{cls.__module__}.{cls.__qualname__}.forward must give {what} = {tuple(shapes[-1])}, "
+            f"{named(slot, 'forward')} must give {what} = {tuple(shapes[-1])}, "
             f"found {tuple(found.shape)}"
         )

@@ -17,6 +17,12 @@ def at_least_float32(t: Tensor) -> Tensor:
     return t.to(torch.promote_types(t.dtype, torch.float32))
 
 
+def named(of: object, method: str = "") -> str:
+    """`models.mine.Mine.forward`, for messages."""
+    cls = type(of)
+    return f"{cls.__module__}.{cls.__qualname__}{method and f'.{method}'}"
+
+
 # What a constructor is given of the network around it, if it names it: no keys of the YAML.
 GIVEN = frozenset({"dim", "heads", "context", "axes", "time_axis"})
 Built = TypeVar("Built")

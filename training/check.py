@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.mixer import Observed
+from models.mixer import Observed, named
 from models.network import Network, mechanisms
 from records import record as recorded
 from tracks.track import Split, Track
@@ -36,7 +36,6 @@ from training.questions import (
     can_be_read,
     each_alone,
     must,
-    named,
     same_again,
     shape_of,
     shaped,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.mixer import named
 from models.network import Network
 from records.files import finite
 from records.reading import Part, Unreadable, converted
@@ -27,12 +28,6 @@ def must(holds: bool, where: str, expected: str, found: object) -> None:
     """Raise a UserError unless it holds."""
     if not holds:
         raise UserError(f"{where} must {expected}, found {found}")
-
-
-def named(of: object, method: str = "") -> str:
-    """`models.mine.Mine.forward`, for messages."""
-    cls = type(of)
-    return f"{cls.__module__}.{cls.__qualname__}{method and f'.{method}'}"
 
 
 def near(one: Tensor, other: Tensor) -> bool:
