@@ -2,7 +2,7 @@
 
     python benchmarks/calibration.py [--simulations 4000] [--seed 0]
 
-Takes four minutes on one idle core; writes the table that it prints to results/calibration.json.
+Takes eight minutes on one idle core; writes the table that it prints to results/calibration.json.
 
 null rejection      the sign-flip test where there is no effect
 power               the sign-flip test at the effect that a report calls detectable
@@ -10,6 +10,8 @@ coverage            both intervals of the mean
 family-wise error   several ideas against one baseline, with and without Holm
 selection           learning rates chosen on the scores that are reported
 peeking             a look after every seed, until one look is significant
+looks               a tuned design: level, coverage, power and runs beside a fixed one's
+budget alarm        how often a decided difference is called one of speed alone
 false equivalence   TOST where the difference is as large as the margin
 
 Every row has its own random stream; only rows that compare procedures on the same draws share one.
@@ -31,12 +33,15 @@ from rich.live import Live
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from analysis.judge import statistics
+from analysis.judge import sequential, statistics
+from analysis.judge.budgets import AtBudget, doublings
+from analysis.judge.design import Why, look
 from analysis.judge.statistics import Array, Interval, Tuned
 from training.seeding import numpy_stream
 
 ALPHA = 0.05
 SEEDS, RATES = 8, 5  # of the rows on selection
+LOOKS, TUNING, FUTILITY = [8, 12, 16], 3, 0.1  # as conf/design/tuned.yaml has them
 RESULT = Path(__file__).resolve().parent.parent / "results" / "calibration.json"
 
 # differences of mean zero, by shape: (generator, size) → array of that size
@@ -201,12 +206,123 @@ def peeking(simulations: int, seed: int) -> Iterator[Row]:
     yield row("peeking", last, f"normal, a look at every n from {first}", hits, expected)
 
 
+def looked_at(ideas: Array, margin: float = 0.0) -> list[tuple[Why, int]]:
+    """A family's paths (ideas, pairs) by the rule of a tuned design: why and when each ended."""
+    ended: dict[int, tuple[Why, int]] = {}
+    for pairs in sequential.usable(LOOKS, ALPHA / len(ideas)):
+        so_far = [d[: ended[i][1]] if i in ended else d[:pairs] for i, d in enumerate(ideas)]
+        looks = sequential.usable(LOOKS, ALPHA / len(ideas))
+        for i, why in enumerate(look(so_far, [margin] * len(ideas), looks, ALPHA, FUTILITY)):
+            if why and i not in ended:
+                ended[i] = why, pairs
+    return [ended[i] for i in range(len(ideas))]
+
+
+def looks_level(ideas: int, better: int, simulations: int, seed: int) -> Iterator[Row]:
+    """Ideas that equal the baseline that all share, beside `better` ones of a large effect."""
+    generator = numpy_stream(seed, "looks", str(ideas), str(better))
+    scores = generator.normal(size=(simulations, 1 + ideas, LOOKS[-1]))
+    scores[:, 1 : 1 + better] -= 3.0
+    hits = []
+    for each in scores:
+        ended = looked_at(each[1:] - each[0])
+        hits.append(any(why is Why.DECIDED for why, _ in ended[better:]))
+    beside = f", {better} of them better" if better else ""
+    yield row("looks", LOOKS[-1], f"{ideas} ideas{beside}: false decisions", hits, f"≤ {ALPHA}")
+
+
+def looks_power(dz: float, simulations: int, seed: int) -> Iterator[Row]:
+    """One idea: decided, covered, overshot, and the runs that it took; all on the same draws."""
+    what, n = "looks", LOOKS[-1]
+    d = dz + numpy_stream(seed, what, str(dz)).normal(size=(simulations, n))
+    ended = [looked_at(each[None])[0] for each in d]
+    used = [each[:pairs] for each, (_, pairs) in zip(d, ended, strict=True)]
+    if dz:
+        fixed = [rejected(each) for each in d]
+        hits = [why is Why.DECIDED for why, _ in ended]
+        expected = f"fixed {n} pairs: {sum(fixed) / len(fixed):.3f}"
+        yield row(what, n, f"d_z {dz:g}: power", hits, expected)
+    inside = [sequential.sequential_p(each - dz, LOOKS) > ALPHA for each in used]
+    yield row(what, n, f"d_z {dz:g}: the repeated interval's coverage", inside, "≥ 0.95")
+    means = [float(each.mean()) > dz for each in used]
+    yield row(what, n, f"d_z {dz:g}: the plain mean overshoots", means, "> 0.5: why not it alone")
+    few = used[: max(1, simulations // 4)]
+    estimates = [sequential.median_unbiased(each, LOOKS, ALPHA) for each in few]
+    over = [estimate is not None and estimate > dz for estimate in estimates]
+    yield row(what, n, f"d_z {dz:g}: the median-unbiased estimate overshoots", over, "0.5")
+    pairs = np.array([pairs for _, pairs in ended])
+    for rates in (3, 5):
+        runs = (2 * rates * TUNING + 2 * pairs) / (2 * rates * n)
+        yield Row(
+            what, n, f"d_z {dz:g}, {rates} lrs: runs, as a share of a fixed design's",
+            float(runs.mean()), round(float(runs.std() / math.sqrt(len(runs))), 5), simulations,
+            {3: "≤ 0.45", 5: "≤ 0.35"}[rates],
+        )  # fmt: skip
+
+
+def looks_equivalence(simulations: int, seed: int) -> Iterator[Row]:
+    """The true difference is the margin; a look may call it equivalent no oftener than α in all."""
+    margin = 1.0
+    d = margin + numpy_stream(seed, "looks", "margin").normal(size=(simulations, LOOKS[-1]))
+    found = [sequential.equivalence(each, LOOKS, margin) for each in d]
+    hits = [p is not None and p <= ALPHA for p in found]
+    yield row("looks", LOOKS[-1], "at the margin: called equivalent", hits, f"≤ {ALPHA}")
+
+
 def false_equivalence(margin: float, simulations: int, seed: int) -> Iterator[Row]:
     """The true difference is the margin, in units of the sd: just not equivalent."""
     what, n, setting = "false equivalence", 8, f"normal, margin {margin:g} sd"
     d = margin + numpy_stream(seed, what, setting).normal(size=(simulations, n))
     p_values = [statistics.equivalence_p(each, margin) for each in d]
     yield row(what, n, setting, [p is not None and p <= ALPHA for p in p_values], f"≤ {ALPHA}")
+
+
+def budget_alarm(
+    reported: int,
+    tuning: int,
+    factors: Sequence[float],
+    dz: float,
+    effect: str,
+    simulations: int,
+    seed: int,
+) -> Row:
+    """How often a decided difference is called budget_sensitive, of those that are decided.
+
+    Differences of sd 1 at every budget, those of one seed at two budgets independent, which is the
+    worst case.
+
+    Args:
+        reported, tuning: seeds of each kind. The other budgets have the tuning seeds alone, or
+            the reported ones where there are none.
+        factors: of the other budgets.
+        dz: the effect at budgets up to 1, in sd.
+        effect: `same` at every budget, or `vanishes` at twice the budget.
+    """
+    n = reported + tuning
+    at = np.arange(reported, n) if tuning else np.arange(reported)
+    setting = f"effect {effect}, d_z {dz:g}, budgets {factors}, {tuning} tuning seeds"
+    generator = numpy_stream(seed, "budget alarm", setting)
+    hits = []
+    for draws in generator.normal(size=(simulations, 1 + len(factors), n)):
+        whole = draws[0] + dz
+        decided = whole[:reported]
+        if not rejected(decided):
+            continue
+        budgets = [AtBudget(1.0, dict(enumerate(whole.tolist())))]
+        for factor, noise in zip(factors, draws[1:], strict=True):
+            level = 0.0 if effect == "vanishes" and factor > 1 else dz
+            budgets.append(AtBudget(factor, {int(s): float(noise[s] + level) for s in at}))
+        delta, interval = float(decided.mean()), statistics.sign_flip_interval(decided, ALPHA)
+        assert interval is not None
+        least = delta - interval[0] if delta > 0 else interval[1] - delta
+        hits.append(
+            any(
+                each.is_sensitive(delta, least if each.start == 1 and not tuning else None)
+                for each in doublings(budgets)
+            )
+        )
+    expected = f"≤ {ALPHA}" if effect == "same" else "the more, the better"
+    return row("budget alarm", reported, setting, hits, expected)
 
 
 def every_row(simulations: int, seed: int) -> Iterator[Row]:
@@ -226,6 +342,14 @@ def every_row(simulations: int, seed: int) -> Iterator[Row]:
     yield from peeking(simulations, seed)
     for margin in (0.5, 2.0):
         yield from false_equivalence(margin, simulations, seed)
+    few = simulations // 5
+    for ideas, better in ((1, 0), (2, 0), (2, 1), (5, 0), (5, 3)):
+        yield from looks_level(ideas, better, max(1, 2 * few // ideas), seed)
+    for dz in (0.0, 0.75, 1.0, 1.5):
+        yield from looks_power(dz, few, seed)
+    yield from looks_equivalence(few, seed)
+    for dz, effect in ((0.5, "same"), (1.0, "same"), (2.0, "vanishes")):
+        yield budget_alarm(8, TUNING, (0.5, 2.0), dz, effect, simulations // 2, seed)
 
 
 def shown(rows: Iterable[Row]) -> list[Row]:

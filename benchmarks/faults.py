@@ -1,12 +1,13 @@
 """Does a sweep survive? Random kills, a resume after each, and a count of what came of the runs.
 
-    python benchmarks/faults.py [--kills 200] [--seeds 8] [--seed 0] [--directory DIR]
+    python benchmarks/faults.py [--kills 200] [--seeds 8] [--seed 0] [--tuned] [--directory DIR]
 
 A small sweep is run undisturbed, then again and again with SIGKILL sent to one of its processes at
 a random moment: a run's (while it trains, or while it writes what it leaves), the sweep's own, or
 the server's that the runs are forked from. Whatever is left is resumed by the same command. Once a
 sweep is whole, the next one begins. In the end every planned run must have exactly one whole
-record, equal to the undisturbed one. Linux only: finds the processes in /proc.
+record, equal to the undisturbed one; a tuned design (--tuned), the same decisions in the same
+batches. Linux only: finds the processes in /proc.
 """
 
 from __future__ import annotations
@@ -21,23 +22,28 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = (
-    *("-m", "variant=baseline,idea", "lr=0.003,0.006"),
+    *("-m", "variant=baseline,idea"),
     *("track.train=200", "track.validation=32", "track.test=32", "training.epochs=10"),
     *("model.dim=16", "model.heads=2"),
+)
+FIXED = ("lr=0.003,0.006",)
+TUNED = (
+    *("design=tuned", "lr=0.003,0.006,0.012", "design.tuning_seeds=[90,91]"),
+    *("design.looks=[7,8,9]", "design.extend=1", "design.futility=0"),
 )
 TARGETS = ("training", "writing", "sweep", "server")
 PATIENCE = 60.0  # seconds to wait for a process of the wanted kind
 
 
-def start(directory: Path, seeds: int) -> subprocess.Popen[bytes]:
+def start(directory: Path, swept: Sequence[str]) -> subprocess.Popen[bytes]:
     """The sweep's command, in a directory that may hold a part of it already."""
-    command = [sys.executable, "train.py", *RUNS, f"seed=range({seeds})"]
-    command.append(f"hydra.sweep.dir={directory}")
+    command = [sys.executable, "train.py", *RUNS, *swept, f"hydra.sweep.dir={directory}"]
     with open(directory.with_suffix(".log"), "ab") as log:
         return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
 
@@ -113,9 +119,14 @@ def records(directory: Path) -> dict[str, bytes]:
 def lasting(folder: Path) -> tuple[dict[str, Any], bytes]:
     """A record without its times, and the losses beside it."""
     record = json.loads((folder / "result.json").read_text())
-    for key in ("train_seconds", "peak_bytes"):
+    for key in ("train_seconds", "evaluate_seconds", "peak_bytes"):
         del record["cost"][key]
     return record, (folder / "examples.npz").read_bytes()
+
+
+def decided(directory: Path) -> Any:
+    """What a design decided, batch by batch; None of a fixed one."""
+    return json.loads((directory / "plan.json").read_text()).get("batches")
 
 
 def torn(found: dict[str, bytes]) -> int:
@@ -129,11 +140,11 @@ def torn(found: dict[str, bytes]) -> int:
     return count
 
 
-def disturb(kills: int, seeds: int, seed: int, home: Path) -> dict[str, int]:
+def disturb(kills: int, swept: Sequence[str], seed: int, home: Path) -> dict[str, int]:
     """Run sweeps below `home` until so many kills were sent; what came of their runs."""
     rng = random.Random(seed)
     whole = home / "undisturbed"
-    if start(whole, seeds).wait():
+    if start(whole, swept).wait():
         raise SystemExit(f"the undisturbed sweep failed; see {whole.with_suffix('.log')}")
     expected = {name: lasting(whole / name) for name in records(whole)}
     sent: Counter[str] = Counter()
@@ -147,7 +158,7 @@ def disturb(kills: int, seeds: int, seed: int, home: Path) -> dict[str, int]:
         before: dict[str, bytes] = {}
         code: int | None = None
         while code != 0:
-            sweep = start(directory, seeds)
+            sweep = start(directory, swept)
             while sweep.poll() is None and sent.total() < kills:
                 target = rng.choice(TARGETS)
                 if kill(target, sweep, directory, rng):
@@ -165,6 +176,7 @@ def disturb(kills: int, seeds: int, seed: int, home: Path) -> dict[str, int]:
         result["other"] += sum(
             lasting(directory / name) != expected[name] for name in before.keys() & expected.keys()
         )
+        result["other"] += decided(directory) != decided(whole)
         print({**sent, **result}, file=sys.stderr)
     return {f"kills: {target}": sent[target] for target in TARGETS} | result
 
@@ -174,13 +186,15 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=8, help="of a sweep: four runs each")
     parser.add_argument("--seed", type=int, default=0, help="of the kills")
+    parser.add_argument("--tuned", action="store_true", help="sweeps of a tuned design")
     parser.add_argument(
         "--directory", type=Path, help="where to leave the sweeps; default: nowhere"
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as away:
         home = arguments.directory or Path(away)
-        result = disturb(arguments.kills, arguments.seeds, arguments.seed, home)
+        swept = TUNED if arguments.tuned else (*FIXED, f"seed=range({arguments.seeds})")
+        result = disturb(arguments.kills, swept, arguments.seed, home)
     for name, count in result.items():
         print(f"{name:18}{count:6}")
     if any(result.get(name) for name in ("torn", "lost", "other", "duplicated")):

@@ -34,6 +34,9 @@ from torch.nn import functional as F
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 CORES = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+EARLIER = (  # the windows and epochs that all ratios so far were measured with
+    *("track.train=800", "track.validation=200", "track.test=300", "training.epochs=10"),
+)
 GRID = [
     (variant, seed, lr)
     for seed in range(8)
@@ -143,7 +146,14 @@ def bare_sweep(jobs: list[tuple[str, int, float]]) -> None:
 
 def hydra_sweep(seeds: int, *overrides: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "train.py", "-m", "experiment=lag_bias", f"seed=range({seeds})"]
+        command = [
+            sys.executable,
+            "train.py",
+            "-m",
+            "variant=baseline,idea",
+            "lr=0.0015,0.003,0.006",
+        ]
+        command += [*EARLIER, f"seed=range({seeds})"]
         subprocess.run(
             [*command, f"hydra.sweep.dir={directory}", *overrides],
             cwd=ROOT,
@@ -202,9 +212,7 @@ def step(repeats: int = 15) -> None:
 
     for variant in ("baseline", "idea"):
         # one validation of one example: what is timed is the steps
-        config = validated(
-            composed(f"variant={variant}", "training.epochs=1", "track.validation=1")
-        )
+        config = validated(composed(f"variant={variant}", "track.train=800", "track.validation=1"))
         track, network, _, optimizers = build(config)
         by_hand = BareRun(variant, 0, 0.0015)
         order = batch_order(config, 800)
@@ -283,7 +291,7 @@ def parts(repeats: int = 5) -> None:
     shares = []
     for repeat in range(repeats + 1):
         with tempfile.TemporaryDirectory() as directory:
-            cfg = run.composed()
+            cfg = run.composed(*EARLIER)
             # train_one looks these up when it is called; what fit calls inside counts once
             run.build = counted(plain[0])
             run.fit = counted(plain[1])

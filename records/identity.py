@@ -7,12 +7,15 @@ from collections.abc import Mapping
 Value = float | str  # of a tunable key: a number, or the name of what was chosen for a group
 Hyper = dict[str, Value]  # in the order in which a run wrote it
 HyperKey = tuple[tuple[str, Value], ...]  # (key, value) sorted by key: 1 and 1.0 are one hyper
-Identity = tuple[str, str, int, HyperKey]  # track, variant, seed, hyper
+Identity = tuple[str, str, int, HyperKey, float]  # track, variant, seed, hyper, budget's factor
+FULL = 1.0  # the factor of the training budget that is judged
 
 
-def identity(track: str, variant: str, seed: int, hyper: Mapping[str, Value]) -> Identity:
-    """Track, variant, seed and hyper: two runs that share them are one."""
-    return track, variant, seed, tuple(sorted(hyper.items()))
+def identity(
+    track: str, variant: str, seed: int, hyper: Mapping[str, Value], budget_factor: float
+) -> Identity:
+    """Track, variant, seed, hyper and budget: two runs that share them are one."""
+    return track, variant, seed, tuple(sorted(hyper.items())), budget_factor
 
 
 def in_order(hyper: HyperKey) -> tuple[tuple[str, bool, Value], ...]:

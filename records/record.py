@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from records import earlier
-from records.identity import Hyper, Identity, identity
+from records.design import Rule
+from records.identity import FULL, Hyper, Identity, identity
 from records.probes import Probe, T
 from records.reading import Count, NotNegative, Part, Read, content, converted, decoded, parsed
 from records.signature import Signature
@@ -29,18 +30,31 @@ class Versioned(Part):
     schema: Annotated[int, Meta(ge=earlier.SCHEMA, le=SCHEMA)]
 
 
-class PlannedRun(Part, dict=True):
+class PlannedRun(Part, dict=True, kw_only=True):
     """One run that a sweep set out to make."""
 
     track: str
     variant: str
     seed: int
     hyper: Hyper
+    budget_factor: Positive = FULL  # times the training budget that the configuration declares
 
     @cached_property
     def identity(self) -> Identity:
-        """What makes two runs one: track, variant, seed and hyper."""
-        return identity(self.track, self.variant, self.seed, self.hyper)
+        """What makes two runs one: track, variant, seed, hyper and budget."""
+        return identity(self.track, self.variant, self.seed, self.hyper, self.budget_factor)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it trains for the declared budget: those runs alone are judged."""
+        return self.budget_factor == FULL
+
+
+class Batch(Part):
+    """Runs that a tuned design decided on at once."""
+
+    why: str
+    runs: list[PlannedRun]
 
 
 class Plan(Part):
@@ -48,6 +62,8 @@ class Plan(Part):
 
     runs: list[PlannedRun]
     commands: list[str] = msgspec.field(default_factory=list)  # that the sweep was started with
+    design: Rule | None = None  # null: every combination of what was swept
+    batches: list[Batch] = msgspec.field(default_factory=list)  # of a design, as they were decided
 
 
 class Metric(Part):
@@ -91,12 +107,13 @@ class Declared(Part):
     margin_pct: Positive
     family: Literal["all", "track"]
     tuning_seeds: list[int]
+    report_tuning_seeds: bool = False
 
 
 class Budget(Part):
     """How long the run trained."""
 
-    epochs: Count
+    epochs: NotNegative  # whole, but for a part of the declared budget
     steps: Count
     examples: Count
 
@@ -110,6 +127,7 @@ class Cost(Part):
     saved_bytes: NotNegative | None  # kept for the backward pass
     peak_bytes: NotNegative | None
     train_seconds: NotNegative | None
+    evaluate_seconds: NotNegative | None = None  # to score the test split once
 
 
 class ConfigHashes(Part):
@@ -132,7 +150,7 @@ class Hashes(Part):
     init: dict[str, str]  # per parameter and shape; older records leave out the mechanism's
 
 
-class Record(PlannedRun):
+class Record(PlannedRun, kw_only=True):
     """What one finished run says of itself (`result.json`)."""
 
     status: Literal["finished", "diverged"]
@@ -148,6 +166,7 @@ class Record(PlannedRun):
     environment: dict[str, str | int | float | bool | None]
     config: dict[str, Any] | None = None  # resolved; null: not recorded
     analysis: Declared | None = None  # null: nothing was declared
+    overlap: Count | None = None  # test examples after one that share values; null: not recorded
 
     def __post_init__(self) -> None:
         for split in ("validation", "test"):

@@ -1,6 +1,6 @@
-"""Write the README's tables from the files beside this one.
+"""Write the tables of README.md and docs/protocol.md from the files beside this one.
 
-python results/tables.py          rewrite README.md between its markers
+python results/tables.py          rewrite both between their markers
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from analysis.text import intervals, number, weakened_by
 
 HERE = Path(__file__).resolve().parent
-README = HERE.parent / "README.md"
+ROOT = HERE.parent
 
 
 def line(*cells: str) -> str:
@@ -107,7 +107,21 @@ def same_against_itself() -> str:
 def calibration() -> str:
     """How often the statistics err, at about 8 seeds; the file has more."""
     rows = json.loads((HERE / "calibration.json").read_text())["rows"]
-    rows = [row for row in rows if row["n"] in (8, 9, 14) or row["what"].startswith("power")]
+    rows = [
+        row
+        for row in rows
+        if (row["n"] in (8, 9, 14) or row["what"].startswith("power")) and row["what"] != "looks"
+    ]
+    return _rates(rows)
+
+
+def looks() -> str:
+    """What a tuned design's looks cost and keep."""
+    rows = json.loads((HERE / "calibration.json").read_text())["rows"]
+    return _rates([row for row in rows if row["what"] == "looks"])
+
+
+def _rates(rows: list[dict[str, Any]]) -> str:
     return head("what", "seeds", "setting", "measured", "expected") + "".join(
         line(
             row["what"],
@@ -120,24 +134,94 @@ def calibration() -> str:
     )
 
 
-SECTIONS: dict[str, Callable[[], str]] = {
-    "results": results,
-    "aa": same_against_itself,
-    "calibration": calibration,
+EARLIER = {  # what the earlier one-file bench reported, relative to its baseline
+    "lag_bias": "-0.0 %, no measurable effect",
+    "tensor_mixer": "-31 %, significant",
 }
 
 
-def written(readme: str) -> str:
-    """The README with today's tables between their markers."""
-    for name, table in SECTIONS.items():
+def protocols() -> str:
+    """The earlier report, its protocol here, and the tuned design."""
+    found = reports()
+
+    def told(name: str) -> str:
+        bench = found[name][0]["bench_report"]
+        said, mean = bench["comparison"], bench["baseline"]["full"]["mean"]
+        relative = 100 * said["delta_mean"] / mean
+        low, high = (100 * end / mean for end in said["ci_signflip"])
+        return (
+            f"{relative:+.1f} % [{low:.1f}, {high:.1f}], {said['n_pairs']} pairs, MDE "
+            f"{said['mde_rel_pct']:.1f} %: {said['verdict']}"
+        )
+
+    return head("", "earlier report", "its protocol here", "tuned design") + "".join(
+        line(f"`{name}`", then, told(f"earlier_{name}"), told(name))
+        for name, then in EARLIER.items()
+    )
+
+
+def noise() -> str:
+    """The spread of paired differences, and what lowers it for the same compute."""
+    rows = json.loads((HERE / "noise.json").read_text())["rows"]
+    return head(
+        "setting", "weights", "test mse", "sd of d", "of its variance the test sample's",
+        "MDE of 16 pairs", "compute", "MDE at equal compute",
+    ) + "".join(
+        line(
+            row["setting"],
+            row["kind"],
+            number(row["mse"], 3),
+            number(row["sd"], 2),
+            f"{100 * row['share_of_examples']:.0f} %",
+            f"{row['mde_pct_16']:.1f} %",
+            f"{row['compute']:.2f}",
+            f"{row['mde_pct_at_equal_compute']:.1f} %",
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+def chaos() -> str:
+    """How far start values that are moved by 1e-7 move the test score of the same seed."""
+    rows = json.loads((HERE / "noise.json").read_text())["chaos"]
+    return head("setting", "arm", "test mse", "moved by (rms)", "") + "".join(
+        line(
+            row["setting"],
+            row["arm"],
+            number(row["mse"], 3),
+            number(row["sd"], 2),
+            f"{row['sd_pct']:.1f} %",
+        )
+        for row in rows
+    )
+
+
+SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {
+        "results": results,
+        "aa": same_against_itself,
+        "calibration": calibration,
+        "protocols": protocols,
+        "noise": noise,
+        "chaos": chaos,
+    },
+    "docs/protocol.md": {"looks": looks},
+}
+
+
+def written(file: str, text: str) -> str:
+    """The file's text with today's tables between their markers."""
+    for name, table in SECTIONS[file].items():
         begin, end = f"<!-- {name}: make results -->\n", f"<!-- /{name} -->"
-        before, begun, rest = readme.partition(begin)
+        before, begun, rest = text.partition(begin)
         _, ended, after = rest.partition(end)
         if not (begun and ended):
-            raise SystemExit(f"README.md has no place for a table: {begin.strip()} … {end}")
-        readme = f"{before}{begin}{table()}{end}{after}"
-    return readme
+            raise SystemExit(f"{file} has no place for a table: {begin.strip()} … {end}")
+        text = f"{before}{begin}{table()}{end}{after}"
+    return text
 
 
 if __name__ == "__main__":
-    README.write_text(written(README.read_text()))
+    for file in SECTIONS:
+        path = ROOT / file
+        path.write_text(written(file, path.read_text()))

@@ -82,14 +82,14 @@ def understood(lines: Sequence[str], loader: ConfigLoader | None = None) -> list
     return overrides
 
 
-def combinations(
+def axes(
     grid: Mapping[str, str], lines: Sequence[str], loader: ConfigLoader
-) -> list[list[str]]:
-    """The overrides of every run of a sweep: each value of a key with each of all others.
+) -> dict[str, list[str]]:
+    """What a sweep varies: key → an override for each of its values; one for what is not swept.
 
     Args:
-        grid: an experiment's, key → values; what the command line, `lines`, says of a key replaces
-            it.
+        grid: an experiment's or a design's, key → values; what the command line, `lines`, says of
+            a key replaces it.
     Raises:
         UserError: as `understood`, or an experiment is swept.
     """
@@ -106,6 +106,11 @@ def combinations(
             values[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
         else:
             values[key] = [f"{key}={override.get_value_element_as_str()}"]
+    return values
+
+
+def combinations(values: Mapping[str, list[str]]) -> list[list[str]]:
+    """The overrides of every run of a sweep: each value of a key with each of all others."""
     return [list(run) for run in product(*values.values())]
 
 
@@ -122,7 +127,7 @@ def _for_each_run(override: Override) -> str:
     """A key below a group, as a sweep over its one value: Hydra leaves such a one to the runs."""
     line = str(override.input_line)
     group, _, below = override.key_or_group.partition(".")
-    alone = override.is_sweep_override() or override.is_hydra_override()
+    alone = override.is_sweep_override() or override.is_hydra_override() or group == "design"
     if alone or not (below and (CONF / group).is_dir()):
         return line
     if override.is_delete():

@@ -11,10 +11,11 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from analysis.judge.design import Course
 from records.files import PLAN, RECORD, SUPERSEDED, write_json
-from records.reading import Unreadable
-from records.record import SCHEMA, read_plan
+from records.identity import FULL
 from sweeping import resume
+from sweeping.begun import begun, written
 from sweeping.declared import declares_otherwise, predicts_otherwise, refuse_other_rules
 from sweeping.engines import processes
 from training.config import (
@@ -38,6 +39,7 @@ def plan(
     overrides: Sequence[Sequence[str]],
     directory: Path,
     command: str,
+    design: Course | None = None,
 ) -> tuple[list[int], dict[str, str]]:
     """Check all configurations of a sweep, write its `plan.json`, and say which are to be run.
 
@@ -47,6 +49,8 @@ def plan(
     A run whose record is there, and was made of what it would be made of today, is kept; what a
     redone run left is set aside.
 
+    Args:
+        design: of which these are the last batch; None where they are the whole sweep.
     Raises:
         UserError: a configuration that could not run, two that would be one run, or a directory
             that holds another sweep, or finished runs that declared other rules.
@@ -54,8 +58,9 @@ def plan(
     checked = [validated(cfg) for cfg in configs]
     names = _names(configs, overrides)
     runs = [run_identity(cfg, cfg.hydra.runtime.choices) for cfg in configs]
-    _check_together(runs, checked[0])
-    commands = _commands(runs, directory)
+    if design is None:
+        _check_together(runs, checked[0])
+    before = begun(directory, runs, design)
     records = {i: r for i, name in enumerate(names) if (r := resume.finished(directory / name))}
     others = resume.elsewhere(checked[0].reuse)
     borrowed = {
@@ -64,15 +69,13 @@ def plan(
         if i not in records and resume.who(run) in others
     }
     built = _build(checked, [run["variant"] for run in runs], [*records, *borrowed])
-    warnings = _foreseen(runs, checked[0])  # while that is going on
+    warnings = [] if design else _foreseen(runs, checked[0])  # while that is going on
     code, today = built()
     today = {i: {"config": config_hashes(configs[i])} | found for i, found in today.items()}
     changed = {i: _changed(record, today[i]) for i, record in records.items()}
     as_today = [records[i] for i, why in changed.items() if why is None]
     refuse_other_rules(as_today, checked[0], directory)
-    if commands[-1:] != [command]:
-        commands.append(command)
-    write_json(directory / PLAN, {"schema": SCHEMA, "commands": commands, "runs": runs})
+    write_json(directory / PLAN, written(before, runs, design, command))
     started()
 
     for warning in warnings:
@@ -110,8 +113,10 @@ def _check_together(runs: Sequence[Json], config: Config) -> None:
             config.baseline,
             ", ".join(sorted(variants)),
         )
-    tuning = set(config.analysis.tuning_seeds)
-    if tuning and not {run["seed"] for run in runs} - tuning:
+    said = config.analysis
+    tuning = set() if said.report_tuning_seeds else set(said.tuning_seeds)
+    full = {run["seed"] for run in runs if run["budget_factor"] == FULL}  # what is reported on
+    if tuning and full and not full - tuning:
         raise UserError(
             "analysis.tuning_seeds holds every seed of this sweep, and leaves none to report on: "
             "sweep more seeds"
@@ -124,7 +129,7 @@ def _one_run_twice(one: Sequence[str], two: Sequence[str], cfg: DictConfig) -> s
     if not differing:
         return f"two runs of this sweep would be one, [{' '.join(two)}]: sweep each value once"
     keys = {pair[1].partition("=")[0].lstrip("+"): pair for pair in differing}
-    loose = [key for key in keys if key not in ("track", "variant", "seed", *cfg.tunable)]
+    loose = [key for key in keys if key not in ("track", "variant", "seed", "budget", *cfg.tunable)]
     if not loose:
         a, b = differing[0]
         return f"two runs of this sweep would be one: {a} and {b} are one value, sweep it once"
@@ -231,7 +236,13 @@ def _foreseen(runs: list[Json], config: Config) -> list[str]:
     from records.record import PlannedRun
 
     said = config.analysis
-    rules = Rules(said.alpha, said.margin_pct, said.family, frozenset(said.tuning_seeds))
+    rules = Rules(
+        said.alpha,
+        said.margin_pct,
+        said.family,
+        frozenset(said.tuning_seeds),
+        said.report_tuning_seeds,
+    )
     return foreseen([PlannedRun(**run) for run in runs], config.baseline, rules)
 
 
@@ -239,38 +250,6 @@ def _environment(record: dict[str, Any]) -> dict[str, Any]:
     """Where a run ran, but for the commit: the hashes of the files say more."""
     found = record.get("environment", {})
     return {"environment": {key: value for key, value in found.items() if key != "commit"}}
-
-
-def _commands(runs: list[dict[str, Any]], directory: Path) -> list[str]:
-    """What began and resumed this sweep so far; nothing in a new directory, or an older plan.
-
-    Raises:
-        UserError: the directory holds another sweep, or this one with its tunable keys in another
-            order.
-    """
-    path = directory / PLAN
-    if not path.exists():
-        return []
-    try:
-        plan = read_plan(str(path))
-    except Unreadable as error:
-        raise UserError(
-            f"{path} cannot be read ({error}): choose another hydra.sweep.dir"
-        ) from None
-    begun = {run.identity: list(run.hyper) for run in plan.runs}
-    asked = {resume.who(run): list(run["hyper"]) for run in runs}
-    if begun.keys() != asked.keys():
-        raise UserError(
-            f"{directory} already holds another sweep, of {len(begun)} runs: choose another "
-            f"hydra.sweep.dir (analyze.py takes several), or give the command it was begun with"
-        )
-    for run, keys in begun.items():
-        if keys != asked[run]:  # its folder would be another
-            raise UserError(
-                f"tunable names the keys of {directory} in another order than it was begun with, "
-                f"which names its folders: say tunable=[{','.join(keys)}]"
-            )
-    return plan.commands
 
 
 Built = tuple[dict[str, str], dict[int, dict[str, Any]]]
@@ -285,7 +264,7 @@ def _build(
     that all of them import, with their hashes, and the finished runs' hashes by index.
     """
     distinct = {
-        _alike(config, "seed"): (f"variant={arm}: " if len(set(arms)) > 1 else "", config)
+        _alike(config, "seed", "budget"): (f"variant={arm}: " if len(set(arms)) > 1 else "", config)
         for arm, config in zip(arms, configs, strict=True)
     }
     here, there = processes.context.Pipe()

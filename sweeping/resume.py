@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from records.files import ARTIFACTS, EXAMPLES, RECORD, SUPERSEDED, write_json
-from records.identity import Identity, identity
+from records.identity import FULL, Identity, identity
 from training.errors import UserError
 
 
@@ -54,7 +54,8 @@ def elsewhere(sweeps: Sequence[str]) -> dict[Identity, tuple[Path, dict[str, Any
 
 def who(run: Mapping[str, Any]) -> Identity:
     """A run's identity, from its record or its line of a plan."""
-    return identity(run["track"], run["variant"], run["seed"], run["hyper"])
+    factor = run.get("budget_factor", FULL)  # older ones do not say it
+    return identity(run["track"], run["variant"], run["seed"], run["hyper"], factor)
 
 
 def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

@@ -571,10 +571,15 @@ def reach(config: Config, p: Params, splits: Splits) -> dict[str, float]:
 
 
 def ablation(config: Config, p: Params, splits: Splits) -> float | None:
-    """Test score without the mechanism, minus the one with it; None where there is none."""
+    """Test score without the mechanism, minus the one with it; None where there is none.
+
+    Of the first 256 test examples alone.
+    """
     if not any(is_mechanism(config, name) for name in p):
         return None
-    with_it, without = (scores(config, p, splits["test"], m)["mse"].mean() for m in (True, False))
+    inputs, targets = splits["test"]
+    few = inputs[:256], targets[:256]
+    with_it, without = (scores(config, p, few, m)["mse"].mean() for m in (True, False))
     return (without - with_it).item()
 
 

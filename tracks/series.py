@@ -145,3 +145,8 @@ class Series(Forecasting):
                 if period is not None:
                     references["seasonal_naive_mse"][part] = errors(begin, period)
         super().__init__(parts, horizon, references)
+
+    @property
+    def overlap(self) -> int:
+        """A window begins at every value: all that begin before one ends share values with it."""
+        return self.axes[0] + self.horizon - 1

@@ -115,6 +115,14 @@ class Track(ABC):
         return self.splits["test"]
 
     @property
+    def overlap(self) -> int:
+        """How many of the test examples that follow one share values with it; 0: drawn apart.
+
+        Examples that overlap say less than as many that do not: analysis takes blocks of them.
+        """
+        return 0
+
+    @property
     def tests(self) -> dict[str, Split]:
         """All splits that are scored after training, `test` first."""
         return {n: split for n, split in self.splits.items() if n not in ("train", "validation")}

@@ -15,7 +15,7 @@ from torch import nn
 from models.mixer import Mixer, Trains, offered
 from models.network import Network, initialise, mechanisms, mixers_in_turn
 from tracks.track import Streams, Track
-from training.config import Config
+from training.config import ASIDE, Config
 from training.errors import UserError
 from training.factory import factories, factory
 from training.place import built
@@ -57,7 +57,7 @@ def build_track(config: Config, streams: Streams | None = None) -> Track:
     Raises:
         UserError: the track's YAML has a key or value that its class refuses.
     """
-    node = {key: value for key, value in config.track.items() if key != "about"}  # for people
+    node = {key: value for key, value in config.track.items() if key not in ASIDE}
     make = factory("track", node, config.allow, bases=(Track,))
     with built("track"):
         streams = streams or partial(numpy_stream, config.seed, "data")

@@ -124,6 +124,9 @@ def _check_description(track: Track) -> None:
     where = named(track, "metrics")
     known = track.metric in track.metrics
     must(known, where, f"say what {track.metric}, the primary metric, is like", [*track.metrics])
+    overlap = track.overlap
+    whole = isinstance(overlap, int) and overlap >= 0
+    must(whole, named(track, "overlap"), "be a whole number, at least 0", overlap)
     for name, metric in track.metrics.items():
         can_be_read(recorded.Metric, {"name": name, **asdict(metric)}, f"{where}: {name}")
     for name, scores in track.references.items():

@@ -20,7 +20,11 @@ TUNABLE_GROUPS = ("optimizer", "model")  # whose YAMLs' names are values to choo
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
 Node = dict[str, Any]  # what a `_target_` builds from
+
+
+ASIDE = ("about", "epochs")  # keys of a track's YAML that its class is not built with
 
 
 class Section(BaseModel):
@@ -76,11 +80,31 @@ class Training(Section):
     batch_size: Count
 
 
+class FixedDesign(Section):
+    kind: Literal["fixed"]
+    grid: dict[str, str]
+    tuning_seeds: list[Seed]
+
+
+class TunedDesign(Section):
+    kind: Literal["tuned"]
+    grid: dict[str, str]
+    tuning_seeds: Annotated[list[Seed], Field(min_length=1)]
+    extend: Annotated[int, Field(ge=0)]
+    looks: Annotated[list[Count], Field(min_length=1)]
+    futility: Annotated[float, Field(ge=0, lt=1)]
+    budgets: list[Positive]
+
+
+DESIGNS = ("fixed", "tuned")  # which pydantic puts between `design` and its key
+
+
 class Analysis(Section):
     alpha: Annotated[float, Field(ge=1e-9, le=0.5)]
     margin_pct: Positive
     family: Literal["all", "track"]
-    tuning_seeds: list[Annotated[int, Field(ge=0)]]
+    tuning_seeds: list[Seed]
+    report_tuning_seeds: bool
 
 
 class Config(Section):
@@ -90,12 +114,14 @@ class Config(Section):
     variant: Variant
     optimizer: OptimizerConfig
     model: Model
-    seed: Annotated[int, Field(ge=0)]
+    seed: Seed
     lr: Positive
     gamma: Positive
     mechanism_lr_scale: NotNegative
+    budget: Positive
     tunable: list[str]
     baseline: str | None
+    design: Annotated[FixedDesign | TunedDesign, Field(discriminator="kind")]
     analysis: Analysis
     reuse: list[str]
     allow: list[str]
@@ -120,12 +146,20 @@ def validated(cfg: DictConfig) -> Config:
         config = Config.model_validate(container)
     except ValidationError as error:
         raise UserError("; ".join(_sentence(e, container) for e in error.errors())) from None
+    tuned = isinstance(config.design, TunedDesign)
+    if tuned and config.analysis.tuning_seeds != config.design.tuning_seeds:
+        raise UserError(
+            "analysis.tuning_seeds and design.tuning_seeds are both given: a tuned design tunes on "
+            "its own; say design.tuning_seeds alone"
+        )
     for key in config.tunable:
         if key == "seed" or config.tunable.count(key) > 1:
             raise UserError(f"tunable names {key}: must name each key once, and never the seed")
         value = OmegaConf.select(cfg, key)
         if key in TUNABLE_GROUPS:
             continue
+        if key == "budget":
+            raise UserError("tunable names budget, which is swept as it is: more of it always wins")
         if key in ("track", "variant"):
             raise UserError(
                 f"tunable names {key}, which is compared, not tuned: of the groups only "
@@ -144,8 +178,8 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
 
 def _sentence(error: Any, container: Any) -> str:
     """One of pydantic's errors in words."""
-    *parents, name = error["loc"]
-    key = ".".join(map(str, error["loc"]))
+    *parents, name = (part for part in error["loc"] if part not in DESIGNS)
+    key = ".".join(map(str, [*parents, name]))
     if error["type"] == "extra_forbidden":
         for parent in parents:
             container = container[parent]
@@ -158,7 +192,7 @@ def _sentence(error: Any, container: Any) -> str:
 
 
 def run_identity(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Who a run is: the YAMLs that were chosen, the seed, the tunable keys' values.
+    """Who a run is: the YAMLs that were chosen, the seed, the tunable keys' values, the budget.
 
     A tunable group's value is the name of its YAML.
     """
@@ -171,17 +205,23 @@ def run_identity(cfg: DictConfig, choices: Mapping[str, Any]) -> dict[str, Any]:
         "variant": choices["variant"],
         "seed": cfg.seed,
         "hyper": hyper,
+        "budget_factor": float(cfg.budget),
     }
 
 
 def run_name(*, _root_: DictConfig) -> str:
-    """`track/variant/lr=0.003,gamma=1/seed=0`: the folder of a run within its sweep."""
+    """`track/variant/lr=0.003,gamma=1/seed=0`: the folder of a run within its sweep.
+
+    At another budget than 1 it is `track/variant/lr=0.003,gamma=1/budget=0.5/seed=0`.
+    """
     who = run_identity(_root_, _root_.hydra.runtime.choices)
     hyper = ",".join(
         f"{key}={value if isinstance(value, str) else format(value, '.12g')}"
         for key, value in who["hyper"].items()
     )
-    return f"{who['track']}/{who['variant']}/{hyper or 'default'}/seed={who['seed']}"
+    factor = who["budget_factor"]
+    budget = "" if factor == 1 else f"budget={factor:.12g}/"
+    return f"{who['track']}/{who['variant']}/{hyper or 'default'}/{budget}seed={who['seed']}"
 
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
@@ -192,8 +232,9 @@ def config_hashes(cfg: DictConfig) -> dict[str, str]:
 
     A tunable group hashes to the same thing whatever is chosen; beside it, what was chosen.
     Learning rates, compilation and precision count as training's; what is predicted of a variant,
-    and what is said about a track, changes no run. Two runs with equal hashes and equal hyper were
-    set up alike, whatever their YAMLs are called.
+    and what is said about a track, changes no run. The budget is who a run is, not how it is set
+    up. Two runs with equal hashes, hyper and budget were set up alike, whatever their YAMLs are
+    called.
     """
     masked = cfg.copy()
     OmegaConf.set_struct(masked, False)
@@ -207,7 +248,8 @@ def config_hashes(cfg: DictConfig) -> dict[str, str]:
     beside = ("lr", "mechanism_lr_scale", "compile", "precision")
     task["training"] |= {key: task[key] for key in beside}
     del task["variant"]["signature"]
-    task["track"].pop("about", None)
+    for key in ASIDE:
+        task["track"].pop(key, None)
     groups = ("track", "variant", "model", "optimizer", "training")
     return {group: digest(task[group]) for group in groups} | inside
 

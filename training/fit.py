@@ -36,11 +36,21 @@ class History:
     validation: dict[str, Tensor] = field(default_factory=dict)  # the last one's scores, (n,) each
 
 
+def steps_of(config: Config, examples: int) -> tuple[int, int]:
+    """How many steps a run of so many training examples takes, and how many an epoch has."""
+    per_epoch = math.ceil(examples / config.training.batch_size)
+    return max(1, round(config.budget * config.training.epochs * per_epoch)), per_epoch
+
+
 def batch_order(config: Config, examples: int) -> Tensor:
-    """Which training example comes when, from the stream `order`: (epochs, examples)."""
+    """Which training example comes when, from the stream `order`: (epochs begun, examples).
+
+    The epochs of a smaller budget are the first of a larger one.
+    """
+    total, per_epoch = steps_of(config, examples)
     generator = torch_stream(config.seed, "order")
     return torch.stack(
-        [torch.randperm(examples, generator=generator) for _ in range(config.training.epochs)]
+        [torch.randperm(examples, generator=generator) for _ in range(math.ceil(total / per_epoch))]
     )
 
 
@@ -66,11 +76,10 @@ def fit(
     Validation and logging draw no random number.
 
     Args:
-        order: training examples in the order in which they come, (epochs, examples).
+        order: training examples in the order in which they come, (epochs begun, examples).
     """
     parameters = [p for p in network.parameters() if p.requires_grad]
-    per_epoch = math.ceil(order.shape[1] / config.training.batch_size)
-    total = per_epoch * len(order)
+    total, per_epoch = steps_of(config, order.shape[1])
     schedulers = [
         LambdaLR(o, lambda step: schedule(config.optimizer, step, total)) for o in optimizers
     ]
@@ -85,7 +94,8 @@ def fit(
     losses: list[float] = []  # since the last validation
 
     for epoch, permutation in enumerate(order):
-        for i, batch in enumerate(permutation.split(config.training.batch_size), start=1):
+        batches = permutation.split(config.training.batch_size)[: total - history.steps]
+        for i, batch in enumerate(batches, start=1):
             loss = loss_of(track.train.inputs[batch], track.train.targets[batch])
             losses.append(loss.item())
             if not math.isfinite(losses[-1]):
@@ -107,7 +117,7 @@ def fit(
 
             if config.log_steps and history.steps % config.log_steps == 0:
                 log.info("step %d of %d: train loss %.4f", history.steps, total, losses[-1])
-            if i in looks:
+            if i in looks or history.steps == total:
                 history.seconds += time.perf_counter() - since
                 history.validation = evaluate(network, track, track.validation)
                 row = {

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
+from torch import Tensor
 
 from records.record import SCHEMA
 from training import record
 from training.build import build
-from training.config import config_hashes, resolved, run_identity, validated
+from training.config import Config, config_hashes, resolved, run_identity, validated
 from training.cost import cost
 from training.errors import started
-from training.fit import batch_order, evaluate, fit
+from training.fit import batch_order, evaluate, fit, steps_of
 from training.observe import artifacts, observe, signature
 from training.paths import CONF
 from training.probes import probed
@@ -54,7 +56,12 @@ def train_one(
 
     history = fit(network, track, optimizers, order, config)
     tests = {} if history.diverged else track.tests
-    examples = {name: evaluate(network, track, split) for name, split in tests.items()}
+    examples: dict[str, dict[str, Tensor]] = {}
+    seconds: dict[str, float] = {}  # by split, to score it
+    for name, split in tests.items():
+        since = time.perf_counter()
+        examples[name] = evaluate(network, track, split)
+        seconds[name] = time.perf_counter() - since
     by_split = {"validation": history.validation} | examples if examples else {}
     measured = record.measured(track, by_split)
     finished = not history.diverged and all(map(math.isfinite, measured["scores"].values()))
@@ -68,12 +75,12 @@ def train_one(
         "analysis": config.analysis.model_dump(),
         **measured,
         "budget": {
-            "epochs": config.training.epochs,
+            "epochs": epochs(config, len(track.train)),
             "steps": history.steps,
             "examples": history.examples,
         },
         "cost": cost(network, track, config.training.batch_size)
-        | {"train_seconds": history.seconds},
+        | {"train_seconds": history.seconds, "evaluate_seconds": seconds.get("test")},
         "config": resolved(cfg),
         "probes": probed(Trained(network, track, by_split, finished)),
         "signature": predicted
@@ -84,6 +91,7 @@ def train_one(
             observe(start, start, track),
         ),
         "hashes": hashes,
+        "overlap": track.overlap,
         "environment": record.environment(config, track.train.inputs.device),
     }
     record.write(
@@ -95,3 +103,9 @@ def train_one(
         weights=network.state_dict() if config.save_weights else None,
     )
     return found
+
+
+def epochs(config: Config, examples: int) -> float:
+    """How often a run of so many training examples passes over them; whole where it can be."""
+    total, per_epoch = steps_of(config, examples)
+    return total / per_epoch if total % per_epoch else total // per_epoch

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.errors import AnalysisError
-from analysis.judge import statistics
+from analysis.judge import sequential, statistics
+from analysis.judge.budgets import AtBudget, at_budgets
+from analysis.judge.design import Course, Stop
+from analysis.judge.noise import Noise, noise
 from analysis.judge.select import Arm, Selection, select
 from analysis.read.gather import Gathered
 from analysis.read.recorded import RecordedRun, read_examples
@@ -23,6 +26,7 @@ from records.record import Metric, PlannedRun
 
 Examples = NDArray[np.floating]  # every test example's score
 Read = tuple[Examples | None, list[str]]  # and what could not be read
+Kept = dict[tuple[str, str], Read]  # folder and metric → its examples, as far as they were read
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,9 @@ class Effect:
     seeds_needed: int | None = None  # to find an effect of the margin's size
     p_equivalence: float | None = None
     inert_ulps: float | None = None
+    looks: tuple[sequential.Look, ...] = ()  # made so far, of a tuned design
+    median_unbiased: float | None = None  # of a tuned design, beside its plain mean
+    noise: Noise | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,8 @@ class Comparison:
     unplanned: tuple[RecordedRun, ...]  # runs that stand in none of the plans
     unreadable: tuple[str, ...]  # path and reason of files that could not be used
     further_splits: Mapping[str, Effect]  # by test splits that nothing is chosen or decided on
+    budgets: tuple[AtBudget, ...]  # the difference at each training budget; empty of 1 alone
+    design: Course | None = None  # that decided on its runs; None: every combination was run
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -101,8 +110,13 @@ class Comparison:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether runs are missing that are not to be done without."""
-        return bool(self.missing) and not self.rules.partial
+        """Whether runs are missing that are not to be done without; of a design, all of them."""
+        return bool(self.missing) and not (self.rules.partial and self.design is None)
+
+    @property
+    def stop(self) -> Stop | None:
+        """Where a tuned design ended this idea's path; None while it is under way."""
+        return self.design.stops.get((self.track, self.idea.name)) if self.design else None
 
 
 @dataclass
@@ -128,8 +142,13 @@ def match(
     baselines = {name for arm in arms.values() for name in arm.baselines}
     if baseline is not None:
         baselines = {baseline}
-    for (track, variant), count in Counter((run.track, run.variant) for run in planned).items():
-        if (track, variant) not in arms:
+    counts = Counter[tuple[str, str]]()
+    for run in planned:
+        counts[run.track, run.variant] += run.is_full
+    for (track, variant), count in counts.items():
+        if (track, variant) not in arms and count == 0:
+            matched.absent.append(f"{variant} on {track} has no run of the whole training budget.")
+        elif (track, variant) not in arms:
             matched.absent.append(
                 f"{variant} on {track} left no record of {how_many(count, 'planned run')}."
             )
@@ -160,12 +179,23 @@ def match(
     return matched
 
 
-def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]:
-    """Select each arm's hyper, pair the runs by seed and measure the effect."""
+def compare(
+    matched: Matched, found: Gathered, rules: Rules, courses: Sequence[Course] = ()
+) -> list[Comparison]:
+    """Select each arm's hyper, pair the runs by seed and measure the effect.
+
+    `courses`: of the sweeps that have a tuned design.
+    """
+    designs = {
+        (idea.track, made.rule.baseline, idea.variant): made
+        for made in courses
+        for idea in made.rule.ideas()
+    }
     recorded = {run.record.identity for run in found.runs}
     planned: dict[tuple[str, str], dict[Identity, PlannedRun]] = {}
     for run in found.planned:
-        planned.setdefault((run.track, run.variant), {})[run.identity] = run
+        if run.is_full:  # the others decide nothing
+            planned.setdefault((run.track, run.variant), {})[run.identity] = run
 
     def family(track: str) -> str:
         return track if rules.family == "track" else "all"
@@ -173,11 +203,12 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
     sizes = Counter(map(family, (idea.track for _, idea in matched.pairs)))
     sizes += Counter(map(family, matched.absent_ideas))
     comparisons: list[Comparison] = []
-    of_baseline: dict[str, Read] = {}  # a baseline's examples are read once for all ideas
+    of_baseline: Kept = {}  # a baseline's examples are read once for all ideas
     for arms in matched.pairs:
         if comparisons and comparisons[-1].baseline.arm is not arms[0]:
             of_baseline.clear()
-        baseline, idea = pair_up(*arms, rules)
+        design = designs.get((arms[1].track, arms[0].variant, arms[1].variant))
+        baseline, idea = pair_up(*(_ruled(arms, design) if design else arms), rules)
         track, metric, size = idea.arm.track, arms[0].runs[0].metric, sizes[family(arms[1].track)]
         due = {
             identity: run
@@ -185,11 +216,20 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
             for identity, run in planned.get((track, arm.variant), {}).items()
         }
         unplanned = [r for arm in arms for r in arm.runs if r.record.identity not in due]
-        ulps, problems = _ulps_apart(baseline, idea, of_baseline)
-        effect = measure(baseline.scores, idea.scores, metric.direction, rules, size)
+        of_idea: Kept = {}
+        ulps = _ulps_apart(baseline, idea, of_baseline, of_idea)
+        looks = design.looks(track) if design else None
+        effect = measure(baseline.scores, idea.scores, metric.direction, rules, size, looks)
         if effect.delta_mean is not None:
-            aware = _selection_aware_p(baseline, idea, metric.direction, rules)
-            effect = replace(effect, inert_ulps=ulps, p_selection_aware=aware)
+            effect = replace(
+                effect,
+                inert_ulps=ulps,
+                p_selection_aware=_selection_aware_p(baseline, idea, metric.direction, rules),
+                noise=noise_of(baseline, idea, effect.d, of_baseline, of_idea),
+            )
+        folders = {run.folder for run in baseline.paired}
+        read = [each for (folder, _), each in of_baseline.items() if folder in folders]
+        problems = [problem for _, found in (*read, *of_idea.values()) for problem in found]
         comparisons.append(
             Comparison(
                 track=track,
@@ -206,9 +246,36 @@ def compare(matched: Matched, found: Gathered, rules: Rules) -> list[Comparison]
                 unplanned=tuple(unplanned),
                 unreadable=(*found.unreadable, *problems),
                 further_splits=_further_splits(baseline, idea, metric, rules),
+                budgets=at_budgets(*arms, (baseline.selection.best.key, idea.selection.best.key)),
+                design=design,
             )
         )
     return comparisons
+
+
+def _ruled(arms: tuple[Arm, Arm], design: Course) -> tuple[Arm, Arm]:
+    """The runs of both arms that the design's rule asked for, of the reported seeds up to its stop.
+
+    What else was found tells nothing; an arm of which the rule has no run yet stays as it is.
+    """
+    idea = arms[1]
+    asked = {run.identity for run in design.runs}
+    stop = design.stops.get((idea.track, idea.variant))
+    late = set(design.rule.seeds[stop.pairs :]) if stop else set()
+
+    def ruled(arm: Arm) -> Arm:
+        kept = Arm(arm.track, arm.variant, duplicates=arm.duplicates, baselines=arm.baselines)
+        for hyper, by_seed in arm.grid.items():
+            runs = {
+                seed: run
+                for seed, run in by_seed.items()
+                if run.record.identity in asked and seed not in late
+            }
+            if runs:
+                kept.grid[hyper] = runs
+        return kept if kept.grid else arm
+
+    return ruled(arms[0]), ruled(idea)
 
 
 def pair_up(baseline: Arm, idea: Arm, rules: Rules) -> tuple[Side, Side]:
@@ -219,7 +286,7 @@ def pair_up(baseline: Arm, idea: Arm, rules: Rules) -> tuple[Side, Side]:
         for arm, other in ((baseline, idea), (idea, baseline))
     ]
     shared = chosen[0].best.runs.keys() & chosen[1].best.runs.keys()
-    seeds = sorted(shared - rules.tuning_seeds)
+    seeds = sorted(shared - rules.unreported)
     one, other = (
         Side(arm, selection, tuple(selection.best.runs[seed] for seed in seeds))
         for arm, selection in zip((baseline, idea), chosen, strict=True)
@@ -233,10 +300,14 @@ def measure(
     direction: statistics.Direction,
     rules: Rules,
     comparisons: int,
+    looks: Sequence[int] | None = None,
 ) -> Effect:
     """All statistics of two arms' test scores, (pairs,) each in seed order.
 
-    `comparisons`: how many there are in the family.
+    Args:
+        comparisons: how many there are in the family.
+        looks: of a tuned design: p-values, the interval shown and the least effect that can be
+            found are then those of its looks.
     """
     d = idea - baseline
     counts, p_min = statistics.count_wins(d, direction), statistics.smallest_p(d)
@@ -250,7 +321,7 @@ def measure(
     p_value = statistics.sign_flip_p(d)
     p_min = min(p_min, p_value)  # of drawn flips a few more or less may count
     improved, improved_ci = statistics.probability_of_improvement(counts)
-    return Effect(
+    effect = Effect(
         d,
         counts,
         p_min,
@@ -273,6 +344,29 @@ def measure(
         if sd and margin
         else None,
         p_equivalence=statistics.equivalence_p(d, margin),
+    )
+    return _over_looks(effect, looks, rules.alpha, comparisons, level) if looks else effect
+
+
+def _over_looks(
+    effect: Effect, looks: Sequence[int], alpha: float, comparisons: int, level: float
+) -> Effect:
+    """The same effect with what holds of all looks together in place of what holds of one."""
+    d = effect.d
+    mde = sequential.minimal_detectable_effect(d, looks, alpha / comparisons)
+    p_value = sequential.sequential_p(d, looks)
+    family = alpha / comparisons
+    return replace(
+        effect,
+        p_value=p_value,
+        p_min=min(sequential.least_p(looks), p_value),
+        ci_signflip=sequential.interval(d, looks, alpha),
+        ci_signflip_family=sequential.interval(d, looks, family) if comparisons > 1 else None,
+        p_equivalence=sequential.equivalence(d, looks, effect.margin or 0.0),
+        mde=mde,
+        mde_rel_pct=None if mde is None or level == 0 else 100 * mde / level,
+        looks=tuple(sequential.look_at(d, looks, family)),
+        median_unbiased=sequential.median_unbiased(d, looks, family),
     )
 
 
@@ -323,39 +417,63 @@ def _selection_aware_p(
     return statistics.selection_aware_p(arms[0], arms[1], direction)
 
 
-def _ulps_apart(
-    baseline: Side, idea: Side, of_baseline: dict[str, Read]
-) -> tuple[float | None, list[str]]:
-    """Largest difference over all pairs by a metric that cannot tie, and what could not be read.
+def _ulps_apart(baseline: Side, idea: Side, of_baseline: Kept, of_idea: Kept) -> float | None:
+    """Largest difference over all pairs by a metric that cannot tie.
 
     Over the test examples where both runs of a pair kept them, else over the mean test scores;
     None where there is no pair, one diverged, only metrics that can tie are known, or all that is
     compared is 0: scores that have underflowed tell no model from another.
 
     Args:
-        of_baseline: the examples of the baseline's runs by folder, as far as they were read;
-            others are added.
+        of_baseline, of_idea: the examples of either side's runs; what is read is added.
     """
-    ones, others, problems = list[Examples](), list[Examples](), list[str]()
+    ones, others = list[Examples](), list[Examples]()
     for pair in zip(baseline.paired, idea.paired, strict=True):
         metric = pair[0].smooth
         if metric is None or metric != pair[1].smooth or any(run.diverged for run in pair):
-            return None, problems
-        if pair[0].folder not in of_baseline:
-            of_baseline[pair[0].folder] = _examples(pair[0], metric)
-        (one, wrong), (other, too) = of_baseline[pair[0].folder], _examples(pair[1], metric)
-        problems += [*wrong, *too]
+            return None
+        one, other = _examples(pair[0], metric, of_baseline), _examples(pair[1], metric, of_idea)
         if one is None or other is None or one.shape != other.shape:
             one, other = (np.array([run.score(metric, "test")]) for run in pair)
         ones.append(one.ravel())
         others.append(other.ravel())
     if not any(each.any() for each in (*ones, *others)):
-        return None, problems
-    return statistics.ulps_apart(np.concatenate(ones), np.concatenate(others)), problems
+        return None
+    return statistics.ulps_apart(np.concatenate(ones), np.concatenate(others))
 
 
-def _examples(run: RecordedRun, metric: str) -> Read:
-    try:
-        return read_examples(run, metric), []
-    except Unreadable as error:
-        return None, [f"{run.folder}/{EXAMPLES}: {error}"]
+def noise_of(
+    baseline: Side, idea: Side, d: statistics.Array, of_baseline: Kept, of_idea: Kept
+) -> Noise | None:
+    """Where the spread of `d`, the differences of these sides, comes from; None without spread.
+
+    Args:
+        of_baseline, of_idea: the examples of either side's runs; what is read is added.
+    """
+    if statistics.spread(d) is None:
+        return None
+    pairs = list(zip(baseline.paired, idea.paired, strict=True))
+    differences: list[statistics.Array | None] = []
+    for pair in pairs:
+        one = _examples(pair[0], pair[0].metric.name, of_baseline)
+        other = _examples(pair[1], pair[1].metric.name, of_idea)
+        if one is None or other is None or one.ndim != 1 or one.shape != other.shape:
+            differences.append(None)
+        else:
+            differences.append(other.astype(np.float64) - one)
+    return noise(
+        d,
+        differences,
+        [run.record.overlap for pair in pairs for run in pair],
+        [(one.record.hashes.data, other.record.hashes.data) for one, other in pairs],
+    )
+
+
+def _examples(run: RecordedRun, metric: str, kept: Kept) -> Examples | None:
+    """A run's examples; what is read, or cannot be, is kept."""
+    if (run.folder, metric) not in kept:
+        try:
+            kept[run.folder, metric] = read_examples(run, metric), []
+        except Unreadable as error:
+            kept[run.folder, metric] = None, [f"{run.folder}/{EXAMPLES}: {error}"]
+    return kept[run.folder, metric][0]

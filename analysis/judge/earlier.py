@@ -19,6 +19,9 @@ from analysis.read.earlier import Bench, Report
 from analysis.read.rules import Rules
 from analysis.text import how_many, hyper_text, number, seed_list, some
 
+# what a report's scores alone cannot tell, or that is part of its looks
+OF_RUNS = ("noise", "looks", "median_unbiased")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rejudged(Conclusion):
@@ -49,7 +52,7 @@ class Rejudged(Conclusion):
         now |= {
             name: value
             for name, value in vars(self.effect).items()
-            if name not in {"d", "counts", "p_selection_aware", *now}
+            if name not in {"d", "counts", "p_selection_aware", *OF_RUNS, *now}
         }
         then = self.report.bench_report.comparison
         if "inert_ulps" in then:
@@ -83,7 +86,7 @@ def rejudge(
         ]
         size = said.family_size or len(reports)
         baseline, idea = bench.baseline.full.scores, bench.idea.scores
-        effect = measure(baseline, idea, bench.direction, rules, size)
+        effect = measure(baseline, idea, bench.direction, rules, size, said.planned_looks)
         if effect.delta_mean is not None:
             # where the report says it, of the test examples, which it does not hold
             told = "inert_ulps" in bench.comparison

@@ -18,13 +18,14 @@ def foreseen(runs: Sequence[PlannedRun], baseline: str | None, rules: Rules) -> 
     Args:
         baseline: the arm that the others are compared with; None for an arm yet to be named.
     """
+    runs = [run for run in runs if run.is_full]
     arms: dict[str, list[str]] = defaultdict(list)  # track → its variants
     for track, variant in dict.fromkeys((run.track, run.variant) for run in runs):
         arms[track].append(variant)
     compared = {track: names for track, names in arms.items() if len(names) > 1}
     if not compared:  # one arm: whatever it is compared with is not planned here
         return []
-    reported = {run.seed for run in runs} - rules.tuning_seeds
+    reported = {run.seed for run in runs} - rules.unreported
     comparisons = {
         track: len(set(names) - {baseline}) if baseline else len(names) - 1
         for track, names in compared.items()
@@ -40,6 +41,6 @@ def foreseen(runs: Sequence[PlannedRun], baseline: str | None, rules: Rules) -> 
     is_tuned = any(len(grid) > 1 for grid in grids.values())
     if not is_tuned:
         audits.append(untuned_of(hyper_text(run.hyper) for run in runs))
-    elif not rules.tuning_seeds:
-        audits.append(tuned_on_reported_seeds_of(reported, "will be"))
+    elif chosen_on := reported & (rules.tuning_seeds or reported):
+        audits.append(tuned_on_reported_seeds_of(chosen_on, "will be"))
     return [f"{audit.code}: {audit.message} {audit.advice}" for audit in audits]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from analysis.errors import AnalysisError
-from analysis.judge.compare import match, pair_up
+from analysis.judge.compare import match, noise_of, pair_up
 from analysis.judge.levels import out_of_range
+from analysis.judge.noise import Noise, sd_with
 from analysis.judge.select import Arm, select
 from analysis.judge.statistics import EXACT_UP_TO, can_show, detectable_dz, seeds_needed, spread
 from analysis.read.rules import Rules
 from analysis.text import how_many
 
 SEEDS = (4, 8, 16, 32)
+LARGER = (1, 2, 4, 10, 30)  # test splits, in the pilot's
 UPPER = 0.8  # confidence of the upper limit of the standard deviation
 
 
@@ -28,6 +30,22 @@ class Option:
     mde: float | None  # None: no outcome could be significant
     runs: int
     seconds: float  # of training, one run after the other; NaN where not recorded
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """One way to find the effect."""
+
+    examples: int | None  # in the test split of every run; None: as many as the pilot has
+    sd: float  # of the paired differences, then
+    option: Option  # the seeds that this needs
+    scoring: float  # seconds of scoring the test split, in all its runs; NaN where not recorded
+
+    @property
+    def seconds(self) -> float:
+        """Of all that is recorded."""
+        known = [each for each in (self.option.seconds, self.scoring) if math.isfinite(each)]
+        return sum(known)
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,8 @@ class Plan:
     needed: Option | str  # a str says why no number of seeds is enough
     needed_upper: Option | str  # if the standard deviation is at its upper limit
     options: tuple[Option, ...]
+    purchases: tuple[Purchase, ...]  # ways to find the effect, cheapest first
+    only_seeds: str | None  # why a larger test split is not among them
 
 
 def plan(
@@ -81,6 +101,7 @@ def plan(
                 effect_pct=effect_pct,
                 comparisons=comparisons or len(same),
                 alpha=rules.alpha,
+                noise=noise_of(one, idea, idea.scores - one.scores, {}, {}),
             )
         )
     return plans
@@ -100,6 +121,7 @@ def _alone(arm: Arm, rules: Rules, effect_pct: float, comparisons: int) -> Plan:
         effect_pct=effect_pct,
         comparisons=comparisons,
         alpha=rules.alpha,
+        noise=None,
     )
 
 
@@ -113,6 +135,7 @@ def _plan(
     effect_pct: float,
     comparisons: int,
     alpha: float,
+    noise: Noise | None,
 ) -> Plan:
     """`d`: (pairs,) with the standard deviation of the differences; `scores`: of the baseline."""
     from scipy.stats import chi2
@@ -139,8 +162,17 @@ def _plan(
             seeds,
             None if dz is None else dz * sd,
             seeds * sum(len(arm.grid) for arm in arms),
-            seeds * sum(_seconds(arm) for arm in arms),
+            seeds * sum(_seconds(arm, "train_seconds") for arm in arms),
         )
+
+    def purchase(examples: int | None, sd: float) -> Purchase | None:
+        if (seeds := seeds_needed(effect, sd, comparisons, alpha)) is None:
+            return None
+        grown = 1.0
+        if examples and noise and noise.examples:
+            grown = examples / noise.examples
+        seconds = seeds * sum(_seconds(arm, "evaluate_seconds") for arm in arms)
+        return Purchase(examples, sd, option(seeds), grown * seconds)
 
     def needed(sd: float) -> Option | str:
         seeds = seeds_needed(effect, sd, comparisons, alpha)
@@ -161,12 +193,44 @@ def _plan(
         needed=needed(sd),
         needed_upper=needed(sd_upper),
         options=tuple(map(option, SEEDS)),
+        purchases=_cheapest(purchase(*way) for way in _ways(sd, noise)),
+        only_seeds=_only_seeds(noise),
     )
 
 
-def _seconds(arm: Arm) -> float:
-    """Training seconds of one seed of an arm, over its whole grid; NaN where not recorded."""
+def _ways(sd: float, noise: Noise | None) -> Iterator[tuple[int | None, float]]:
+    """What may be bought beside seeds: the test examples, and the spread that remains."""
+    if noise is None or noise.examples is None or noise.share_of_examples is None:
+        yield None, sd
+        return
+    for larger in LARGER:
+        examples = larger * noise.examples
+        if (smaller := sd_with(noise, examples)) is not None:
+            yield examples, smaller
+
+
+def _cheapest(found: Iterable[Purchase | None]) -> tuple[Purchase, ...]:
+    """Cheapest first; of those that need as many seeds the cheapest alone."""
+    chosen: dict[int, Purchase] = {}
+    for each in sorted((each for each in found if each), key=lambda each: each.seconds):
+        chosen.setdefault(each.option.seeds, each)
+    return tuple(chosen.values())
+
+
+def _only_seeds(noise: Noise | None) -> str | None:
+    if noise is None:
+        return "the spread of one arm alone does not tell what its test examples add"
+    if noise.is_fixed:
+        return "the track's data are fixed, and its test split cannot grow"
+    return noise.unknown
+
+
+def _seconds(arm: Arm, cost: str) -> float:
+    """Seconds of one seed of an arm, over its whole grid; NaN where not recorded.
+
+    `cost`: the field of `Cost` that is counted.
+    """
     by_hyper = [
-        [run.record.cost.train_seconds for run in runs.values()] for runs in arm.grid.values()
+        [getattr(run.record.cost, cost) for run in runs.values()] for runs in arm.grid.values()
     ]
     return float(sum(np.mean(np.array(seconds, dtype=np.float64)) for seconds in by_hyper))

@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from analysis.errors import AnalysisError
 from analysis.judge.statistics import Direction
 from analysis.read.recorded import RecordedRun
-from records.identity import Hyper, HyperKey, Identity, in_order
+from records.identity import FULL, Hyper, HyperKey, Identity, in_order
 
 
 @dataclass
@@ -25,6 +26,8 @@ class Arm:
         default_factory=list
     )  # kept, left out
     baselines: set[str] = field(default_factory=set)  # named by its runs
+    # budget's factor → hyper → seed → run, of factors other than 1; nothing else looks at them
+    other_budgets: dict[float, dict[HyperKey, dict[int, RecordedRun]]] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> list[RecordedRun]:
@@ -35,6 +38,11 @@ class Arm:
     def seeds(self) -> set[int]:
         """Seeds that any of its configurations was run with."""
         return {seed for by_seed in self.grid.values() for seed in by_seed}
+
+    def at(self, factor: float, hyper: HyperKey) -> dict[int, RecordedRun]:
+        """The runs of one configuration at one budget: seed → run."""
+        grid = self.grid if factor == FULL else self.other_budgets.get(factor, {})
+        return grid.get(hyper, {})
 
 
 @dataclass(frozen=True)
@@ -68,19 +76,38 @@ class Selection:
 
 
 def group(runs: Iterable[RecordedRun]) -> dict[tuple[str, str], Arm]:
-    """Runs by (track, variant), sorted; of two runs of one identity the first is kept."""
+    """Runs by (track, variant), sorted; of two runs of one identity the first is kept.
+
+    An arm's runs of another training budget than the declared one are kept apart; an arm that has
+    no others is left out.
+
+    Raises:
+        AnalysisError: no run trained for the declared budget.
+    """
     arms: dict[tuple[str, str], Arm] = {}
     kept: dict[Identity, RecordedRun] = {}
     for run in runs:
-        track, variant, seed, hyper = identity = run.record.identity
+        track, variant, seed, hyper, factor = identity = run.record.identity
         arm = arms.setdefault((track, variant), Arm(track, variant))
+        if factor != FULL:
+            by_hyper = arm.other_budgets.setdefault(factor, {})
+            by_hyper.setdefault(hyper, {}).setdefault(seed, run)
+            continue
         if run.record.baseline is not None:
             arm.baselines.add(run.record.baseline)
         if identity in kept:
             arm.duplicates.append((kept[identity], run))
         else:
             kept[identity] = arm.grid.setdefault(hyper, {})[seed] = run
-    return dict(sorted(arms.items()))
+    full = {name: arm for name, arm in sorted(arms.items()) if arm.grid}
+    if arms and not full:
+        factors = sorted({factor for arm in arms.values() for factor in arm.other_budgets})
+        raise AnalysisError(
+            f"no run of the whole training budget, which alone is judged: found only budget="
+            f"{','.join(f'{factor:g}' for factor in factors)}; train budget=1 as well, and name "
+            "both sweeps"
+        )
+    return full
 
 
 def select(arm: Arm, seeds: set[int], direction: Direction) -> Selection:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.judge.compare import Matched, compare, match
+from analysis.judge.design import Course, course
 from analysis.judge.select import Arm, group
 from analysis.judge.verdict import Judged, judge
 from analysis.read.gather import Gathered, gather
@@ -23,6 +24,7 @@ class Sweeps:
     found: Gathered
     arms: dict[tuple[str, str], Arm]  # by track and variant
     rules: Rules
+    courses: list[Course]  # of the sweeps that have a tuned design
 
 
 def read_sweeps(
@@ -35,12 +37,17 @@ def read_sweeps(
     """Read everything at or below `paths`; arguments as of `judge_sweep`."""
     found = gather([Path(each) for each in ([paths] if isinstance(paths, PathLike) else paths)])
     found.runs = judged_by(found.runs, metric)
-    return Sweeps(found, group(found.runs), agreed(found.runs, partial, **asked))
+    recorded = {run.record.identity: run for run in reversed(found.runs)}  # of two the first
+    courses = [course(rule, recorded) for rule in found.designs]
+    found.planned += [run for made in courses for run in made.runs]
+    arms = group(found.runs)
+    judged = [run for run in found.runs if run.record.is_full]
+    return Sweeps(found, arms, agreed(judged, partial, **asked), courses)
 
 
 def judge_arms(sweeps: Sweeps, matched: Matched) -> list[Judged]:
     """Compare, audit and judge what was matched."""
-    return judge(compare(matched, sweeps.found, sweeps.rules))
+    return judge(compare(matched, sweeps.found, sweeps.rules, sweeps.courses))
 
 
 def judge_sweep(

@@ -53,6 +53,16 @@ class Idea(Full):
     cost: dict[str, float | None] | None = None
 
 
+class Looks(Part):
+    """Of a tuned design, the numbers of pairs at which it looks."""
+
+    planned: Annotated[list[Annotated[int, Meta(ge=1)]], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if self.planned != sorted(set(self.planned)):
+            raise ValueError("looks.planned must rise")
+
+
 class Said(Part):
     """What the report says of the comparison, with the rules that earlier ones are silent about."""
 
@@ -66,6 +76,12 @@ class Said(Part):
     inert_ulps: float | None = None
     idea_wins: int | None = None
     per_seed_diffs: PerSeed | None = None
+    looks: Looks | None = None
+
+    @property
+    def planned_looks(self) -> list[int] | None:
+        """Of a tuned design; None of a fixed one."""
+        return self.looks.planned if self.looks else None
 
 
 class Raised(Part):

@@ -12,6 +12,7 @@ from typing import TypeVar
 from analysis.errors import AnalysisError
 from analysis.read.recorded import RecordedRun
 from analysis.text import how_many
+from records.design import Rule
 from records.files import PLAN, RECORD, SUPERSEDED
 from records.reading import Unreadable
 from records.record import Plan, PlannedRun, Record, read_plan, read_record
@@ -26,6 +27,7 @@ class Gathered:
 
     runs: list[RecordedRun] = field(default_factory=list)  # in path order
     planned: list[PlannedRun] = field(default_factory=list)
+    designs: list[Rule] = field(default_factory=list)  # whose runs the records decide
     commands: list[str] = field(default_factory=list)  # that the sweeps were started with
     unreadable: list[str] = field(default_factory=list)  # path and reason, one a file
 
@@ -72,7 +74,10 @@ def gather(paths: Sequence[Path]) -> Gathered:
     for root in sorted(paths, key=lambda path: Path(os.path.realpath(path))):
         for folder, _, files in _walk(root, found.unreadable, seen):
             if PLAN in files and (plan := attempt(read_plan, folder, PLAN)):
-                found.planned += plan.runs
+                if plan.design:
+                    found.designs.append(plan.design)
+                else:
+                    found.planned += plan.runs
                 found.commands += [each for each in plan.commands if each not in found.commands]
             if RECORD in files and (record := attempt(read_record, folder, RECORD)):
                 found.runs.append(RecordedRun(record, folder))

@@ -22,7 +22,13 @@ class Rules:
     margin_pct: float = 1.0  # of the baseline's mean: differences within it are negligible
     family: Literal["all", "track"] = "all"  # comparisons corrected together
     tuning_seeds: frozenset[int] = frozenset()  # hyper is chosen on these, the others are reported
+    report_tuning_seeds: bool = False  # these are reported too, as the earlier reports did
     partial: bool = False  # judge what is there although planned runs are missing
+
+    @property
+    def unreported(self) -> frozenset[int]:
+        """Seeds that only choose."""
+        return frozenset() if self.report_tuning_seeds else self.tuning_seeds
 
     def changed(self, declared: Declared | None) -> dict[str, str]:
         """What differs from what a run declared, or from the defaults: key → in words."""
@@ -62,7 +68,7 @@ def agreed(runs: Sequence[RecordedRun], partial: bool = False, **asked: Any) -> 
     seeds = {run.record.seed for run in runs}
     if absent := tuning - seeds:
         raise AnalysisError(f"tuning seeds: no run has seed {seed_list(absent)}")
-    if not seeds - tuning:
+    if not (seeds - tuning or said.get("report_tuning_seeds")):
         raise AnalysisError(f"tuning seeds {seed_list(tuning)}: no seed is left to report on")
     return Rules(**said, partial=partial)
 

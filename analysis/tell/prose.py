@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from analysis.judge.budgets import AtBudget, doublings
 from analysis.judge.compare import Comparison, Effect, Side
+from analysis.judge.noise import Noise
 from analysis.judge.statistics import EXACT_UP_TO, POWER
 from analysis.judge.verdict import Judged, Verdict
-from analysis.text import counted, how_many, hyper_text, intervals, number, seed_list, setting
-from records.identity import Value
+from analysis.text import (
+    NONE,
+    counted,
+    how_many,
+    hyper_text,
+    interval,
+    intervals,
+    number,
+    seed_list,
+    setting,
+)
+from records.identity import FULL, Value
 from records.probes import ABLATION, CAUSAL, REACH, SPLIT_OVERLAP
 from records.record import Metric
 from records.settings import differing, flat, is_below
@@ -43,6 +55,7 @@ def verdict_sentence(judged: Judged, means: tuple[float | None, float | None]) -
             f"{shown_intervals(comparison)}; {p}; {how_many(effect.counts.wins, 'win')}, "
             f"{how_many(effect.counts.ties, 'tie')}, {how_many(effect.counts.losses, 'loss')}."
         )
+        sentences += _uncertainty(comparison)
     sentences.append(f"Its signature is {signature_phrase(judged)}.")
     sentences.append(_weaknesses(judged))
     return " ".join(sentences)
@@ -69,6 +82,58 @@ def further_interval(comparison: Comparison, effect: Effect) -> str:
         alpha=comparison.rules.alpha,
         comparisons=1,
         pairs=len(effect.d),
+    )
+
+
+def noise_phrase(comparison: Comparison) -> str:
+    """Where the spread of the differences comes from, in one sentence."""
+    noise = comparison.effect.noise
+    if noise is None:
+        return NONE
+    low, high = (number(end, 2) for end in noise.sd_interval)
+    told = f"sd {number(noise.sd, 2)} (95 % {low}–{high})"
+    if noise.share_of_examples is not None and noise.share_interval is not None:
+        pairs = how_many(len(comparison.seeds), "pair")
+        examples = how_many(noise.examples or 0, "example")
+        low, high = (f"{100 * end:.0f}" for end in noise.share_interval)
+        return (
+            f"{told}; of its variance {100 * noise.share_of_examples:.0f} % ({low}–{high} %, so "
+            f"little do {pairs} tell) is the test sample's {examples}, the rest training"
+        )
+    if noise.is_fixed:
+        told += ", of retraining alone: the seeds share their data"
+    return f"{told}; {examples_phrase(noise)}"
+
+
+def examples_phrase(noise: Noise) -> str:
+    """The interval over examples, where data are fixed; why there is none, or no share."""
+    if noise.examples_interval is None:
+        return f"what the test sample adds is not known: {noise.unknown}"
+    blocks = "" if noise.block == 1 else f" in blocks of at least {noise.block}, as they overlap"
+    return (
+        f"over its {how_many(noise.examples or 0, 'test example')}{blocks} the difference is "
+        f"{interval(noise.examples_interval)} (95 %)"
+    )
+
+
+def _uncertainty(comparison: Comparison) -> list[str]:
+    """On fixed data, of what the interval and p speak: not of new data."""
+    noise = comparison.effect.noise
+    if noise is None or not noise.is_fixed:
+        return []
+    return [
+        "The seeds share their data: p and the sign-flip interval speak of retraining on these, "
+        f"not of new data; {examples_phrase(noise)}."
+    ]
+
+
+def by_budget(budgets: Iterable[AtBudget]) -> str:
+    """`× 0.5: -0.03 ± 0.01 of 3 seeds; × 1: …`: the difference and its standard error."""
+    return "; ".join(
+        f"× {each.factor:g}: {number(each.mean)} ± {number(each.standard_error, 2)} of "
+        f"{how_many(len(each.d), 'seed')}"
+        + (f" (seed {seed_list(each.left_out)} left out)" if each.left_out else "")
+        for each in budgets
     )
 
 
@@ -201,6 +266,8 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
     devices = sorted(
         {str(record.environment.get("device", "an unknown device")) for record in records}
     )
+    is_longer = any(each.factor > FULL for each in comparison.budgets)
+    longer = "" if is_longer else " and longer training"
     unmeasured = [  # (is it so?, the sentence)
         (bool(fixed), f"Not tuned: {', '.join(fixed)}."),
         (
@@ -223,6 +290,11 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
         (any(r.cost.flops_per_example is None for r in records), "FLOPs were not counted."),
         (any(r.cost.saved_bytes is None for r in records), "Saved memory was not measured."),
         (any(r.cost.peak_bytes is None for r in records), "Peak memory was not measured."),
+        (
+            not doublings(comparison.budgets),
+            "Whether the difference is one of speed alone was not measured: no runs of "
+            + ("half or twice the budget." if comparison.budgets else "another budget."),
+        ),
         (comparison.planned == 0, "There is no plan: whether runs are missing is not known."),
     ]
     return " ".join(
@@ -231,8 +303,8 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
             *absent,
             f"One track ({comparison.track}) and one metric ({comparison.metric.name}) were "
             f"judged, on {how_many(len(comparison.seeds), 'seed')}, on {', '.join(devices)}: other "
-            f"tasks, sizes{'' if comparison.further_splits else ', longer contexts'} and longer "
-            "training were not measured.",
+            f"tasks, sizes{'' if comparison.further_splits else ', longer contexts'}{longer} were "
+            "not measured.",
             *(sentence for holds, sentence in unmeasured if holds),
             "The sign-flip test assumes that the arms are exchangeable where there is no effect: "
             "very skewed differences of mean zero are rejected about twice as often as the level "

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from analysis.errors import AnalysisError
-from analysis.judge.compare import Effect, Side
+from analysis.judge.budgets import doublings
+from analysis.judge.compare import Comparison, Effect, Side
 from analysis.judge.select import Candidate
 from analysis.judge.statistics import mean_std
 from analysis.judge.verdict import Judged
@@ -161,14 +162,64 @@ def _comparison(judged: Judged) -> Json:
         "p_equivalence": judged.p_equivalence,
         "p_equivalence_holm": judged.p_equivalence_holm,
         "inert_ulps": effect.inert_ulps,
+        "looks": _looks(judged),
+        "noise": None if effect.noise is None else vars(effect.noise),
         "further_splits": {
             split: _further(each, judged.is_void)
             for split, each in comparison.further_splits.items()
         },
+        "budgets": _budgets(comparison),
         "verdict": judged.verdict,
         "why": judged.why,
         "system_worked": judged.system_verdict == "worked",
     }
+
+
+def _looks(judged: Judged) -> Json | None:
+    """How a tuned design looked, and where it stopped; None where every combination was run."""
+    comparison, effect = judged.comparison, judged.comparison.effect
+    if comparison.design is None:
+        return None
+    stop = comparison.stop
+    return {
+        "planned": comparison.design.looks(comparison.track),
+        "made": [
+            {
+                "pairs": look.pairs,
+                "spent": look.spent,
+                "boundary": look.boundary,
+                "p": None if judged.is_void else look.p,
+            }
+            for look in effect.looks
+        ],
+        "stopped": stop and {"pairs": stop.pairs, "why": stop.why},
+        "median_unbiased": effect.median_unbiased,
+    }
+
+
+def _budgets(comparison: Comparison) -> list[Json]:
+    """The difference at every training budget, and what became of it as the budget doubled."""
+    since = {2 * each.start: each for each in doublings(comparison.budgets)}
+    return [
+        {
+            "factor": each.factor,
+            "n": len(each.d),
+            "delta_mean": each.mean,
+            "standard_error": each.standard_error,
+            "seeds": sorted(each.d),
+            "per_seed_diffs": each.values.tolist(),
+            "left_out": list(each.left_out),
+            "since_half": {
+                "seeds": list(since[each.factor].seeds),
+                "before": since[each.factor].before,
+                "after": since[each.factor].after,
+                "standard_error": since[each.factor].standard_error,
+            }
+            if each.factor in since
+            else None,
+        }
+        for each in comparison.budgets
+    ]
 
 
 def _further(effect: Effect, is_void: bool) -> Json:

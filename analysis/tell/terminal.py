@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+import numpy as np
 from numpy.typing import ArrayLike
 from rich.box import SIMPLE
 from rich.console import Console
@@ -13,13 +15,19 @@ from rich.text import Text
 
 from analysis.errors import AnalysisError
 from analysis.judge.audits.audit import Audit
-from analysis.judge.compare import Side
+from analysis.judge.compare import Comparison, Side
 from analysis.judge.earlier import Rejudged
 from analysis.judge.planning import Option, Plan
 from analysis.judge.select import Arm, Selection, select
 from analysis.judge.statistics import POWER, mean_std
 from analysis.judge.verdict import Judged
-from analysis.tell.prose import further_interval, shown_intervals, signature_phrase
+from analysis.tell.prose import (
+    by_budget,
+    further_interval,
+    noise_phrase,
+    shown_intervals,
+    signature_phrase,
+)
 from analysis.tell.report import mean_of, secondary
 from analysis.text import (
     NONE,
@@ -33,6 +41,8 @@ from analysis.text import (
     weakened_by,
 )
 
+MOST_PAIRS = 20  # of a comparison that are shown
+PLOT = 7  # characters on either side of 0
 MOST = 20  # comparisons that are shown in full: nobody reads more, and they take a while
 SEVERITY_STYLE = {"void": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -118,30 +128,84 @@ def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
     if effect.delta_mean is not None:
         difference += f", {shown_intervals(comparison)}"
     numbers = Table.grid(padding=(0, 2))
-    rows = [
+    rows: list[tuple[str, str | Table]] = [
         ("difference", difference),
         ("p", f"{number(judged.p_value)}; Holm over {comparison.family_size}: "
               f"{number(judged.p_holm)}; level {judged.alpha:g}; smallest "
               f"{number(effect.p_min)}"),
+        *looks_rows(judged),
         ("pairs", f"{len(comparison.seeds)}, seeds {seed_list(comparison.seeds)}"),
+        ("", _pairs(comparison)),
         ("wins/ties/losses", f"{count.wins}/{count.ties}/{count.losses}"),
+        ("noise", noise_phrase(comparison)),
         ("MDE", NONE if effect.mde is None else f"{number(effect.mde)}, {level}"),
         *(
             (split, f"{number(each.delta_mean)}, {further_interval(comparison, each)}; p "
              f"{number(None if judged.is_void else each.p_value)}, not corrected; decides nothing")
             for split, each in comparison.further_splits.items()
         ),
+        *([("by budget", by_budget(comparison.budgets))] if comparison.budgets else []),
         ("signature", signature_phrase(judged)),
         ("weakened by", weakened_by((each.severity, each.code) for each in judged.audits)),
     ]  # fmt: skip
     if titled:
         rows.insert(0, ("comparison", f"{comparison.idea.name} against {comparison.baseline.name}"))
     for label, value in rows:
-        numbers.add_row(plain(f"  {label}"), plain(value))
+        cell = value if isinstance(value, Table) else plain(value)
+        numbers.add_row(plain(f"  {label}"), cell)
     numbers.add_row(plain("  verdict"), plain(judged.verdict, "bold"))
     numbers.add_row()
     _add_audits(numbers, judged.audits)
     console.print(numbers)
+
+
+def looks_rows(judged: Judged) -> list[tuple[str, str]]:
+    """What a tuned design's looks showed; nothing of a design without looks."""
+    design, effect = judged.comparison.design, judged.comparison.effect
+    if design is None:
+        return []
+    made = [
+        f"{look.pairs} pairs: |difference| ≥ {number(look.boundary)} decides"
+        + ("" if judged.is_void else f", p {number(look.p)}")
+        for look in effect.looks
+    ]
+    stop = judged.comparison.stop
+    ended = f"stopped at {stop.pairs} pairs: {stop.why}" if stop else "under way"
+    return [
+        ("looks", "; ".join([*made, ended])),
+        (
+            "without bias",
+            f"{number(effect.median_unbiased)} (median-unbiased): the mean of a path that may stop "
+            f"early is too far from 0 on average",
+        ),
+    ]
+
+
+def _pairs(comparison: Comparison) -> Table:
+    """A row for each pair: seed, both scores, the difference, and a mark left or right of 0.
+
+    Of more than `MOST_PAIRS`, those that differ most.
+    """
+    d = comparison.effect.d
+    size = np.where(np.isfinite(d), np.abs(d), np.inf)
+    shown = sorted(np.argsort(-size, kind="stable")[:MOST_PAIRS].tolist())
+    largest = float(size[np.isfinite(size)].max(initial=0.0)) or 1.0
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("seed", justify="right", no_wrap=True)
+    for heading in (comparison.baseline.name, comparison.idea.name, "difference"):
+        table.add_column(plain(heading), justify="right", overflow="fold", width=10)
+    table.add_column(plain(f"{'-':<{PLOT}} {'+':>{PLOT}}"), no_wrap=True)
+    scores = [side.scores.tolist() for side in comparison.sides]
+    for i in shown:
+        line = [" "] * PLOT + ["|"] + [" "] * PLOT
+        values = [each[i] for each in (*scores, d.tolist())]
+        if math.isfinite(values[-1]):
+            line[PLOT + round(PLOT * values[-1] / largest)] = "o"
+        cells = [number(value) if math.isfinite(value) else NONE for value in values]
+        table.add_row(str(comparison.seeds[i]), *cells, "".join(line))
+    if rest := len(d) - len(shown):
+        table.add_row("", "", "", plain(f"{rest} more, nearer 0"), "")
+    return table
 
 
 def _add_audits(numbers: Table, audits: Iterable[Audit]) -> None:
@@ -229,14 +293,36 @@ def show_plan(plans: Sequence[Plan], unreadable: Sequence[str]) -> None:
                 str(option.runs),
                 duration(option.seconds),
             )
-        console.print(plain(plan.title, "bold"), facts, table)
+        console.print(plain(plan.title, "bold"), facts, table, _purchases(plan))
+        if plan.only_seeds:
+            console.print(plain(f"  seeds alone can be bought: {plan.only_seeds}"))
     console.print(
         plain(
             "MDE: the smallest effect found with that power; never: no outcome of that many seeds "
             "could be significant. Runs of both arms over the pilot's grid; training time one run "
-            "after the other, to be divided by the runs side by side."
+            "after the other, to be divided by the runs side by side; scoring: of the test split, "
+            "left out of the order where it is not recorded."
         )
     )
+
+
+def _purchases(plan: Plan) -> Table:
+    """The ways to find the effect, cheapest first."""
+    table = Table(
+        box=SIMPLE, title=plain("to find the effect, cheapest first"), title_justify="left"
+    )
+    for heading in ("test examples", "sd", "seeds", "runs", "training", "scoring"):
+        table.add_column(heading, justify="right")
+    for each in plan.purchases:
+        table.add_row(
+            "the pilot's" if each.examples is None else str(each.examples),
+            number(each.sd, 2),
+            str(each.option.seeds),
+            str(each.option.runs),
+            duration(each.option.seconds),
+            duration(each.scoring),
+        )
+    return table
 
 
 def _option(option: Option | str) -> str:

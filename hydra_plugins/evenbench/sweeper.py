@@ -7,16 +7,14 @@ conf/hydra/sweeper/planned.yaml names the class.
 
 from __future__ import annotations
 
-import shlex
 import signal
-import sys
 from collections.abc import Sequence
 
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 
 class PlannedSweeper(Sweeper):
@@ -41,28 +39,17 @@ class PlannedSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
-        """Understand, compose, plan, launch.
-
-        Raises:
-            UserError: something in the sweep could not run; then nothing has run.
-        """
-        from hydra_plugins.evenbench.launcher import EvenLauncher
-        from sweeping.arguments import combinations, typed
-        from sweeping.compose import compose
-        from sweeping.directory import claimed
-        from sweeping.plan import plan
+        """Raises UserError where something in the sweep could not run; then nothing has run."""
+        from sweeping.sweep import sweep
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # is Ctrl-C from here on
-        runs = combinations(self.params, arguments, self.loader)
-        with claimed(self.config) as directory:
-            configs = compose(self.loader, self.config, runs)
-            left, code = plan(configs, runs, directory, shlex.join(["python", *typed()]))
-        OmegaConf.save(self.config, directory / "multirun.yaml")  # where Hydra's users look
+        return sweep(self.loader, self.config, self.params, arguments, self._launch)
+
+    def _launch(
+        self, configs: list[DictConfig], lines: list[list[str]], code: dict[str, str]
+    ) -> Sequence[JobReturn]:
+        from hydra_plugins.evenbench.launcher import EvenLauncher
+
         if isinstance(self.launcher, EvenLauncher):
-            jobs = self.launcher.run([configs[i] for i in left], code)
-        else:  # one of Hydra's own, which composes them once more
-            jobs = self.launcher.launch([runs[i] for i in left], initial_job_idx=0)
-        for job in jobs:
-            _ = job.return_value  # raises what the run raised
-        print(f"judge it: python analyze.py {shlex.quote(str(directory))}", file=sys.stderr)
-        return [jobs]
+            return self.launcher.run(configs, code)
+        return self.launcher.launch(lines, initial_job_idx=0)  # Hydra's own composes once more

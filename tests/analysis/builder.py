@@ -38,6 +38,7 @@ def record(
     validation: float | None = None,
     track: str = "sequence",
     baseline: str | None = "baseline",
+    budget: float = 1,
 ) -> Json:
     """A run record with every field; scores left out depend on variant, seed and lr alone."""
     noise = np.random.default_rng([seed, *variant.encode()]).normal()
@@ -50,6 +51,7 @@ def record(
         "variant": variant,
         "seed": seed,
         "hyper": {"lr": lr, "gamma": 1.0},
+        "budget_factor": budget,
         "baseline": baseline,
         "metric": {"name": "mse", "direction": "min", "bounds": [0, None], "can_tie": False},
         "analysis": {"alpha": 0.05, "margin_pct": 1.0, "family": "all", "tuning_seeds": []},
@@ -74,6 +76,7 @@ def record(
             "saved_bytes": 1.2e7,
             "peak_bytes": 3.1e8,
             "train_seconds": 3.4,
+            "evaluate_seconds": 0.1,
         },
         "probes": {
             "reach": {"all": 0.031, "by_parameter": {"blocks.0.mixer.bias.log_rates": 0.031}},
@@ -113,6 +116,7 @@ def record(
                 "head.bias 8": f"head-{seed}",
             },
         },
+        "overlap": 0,
         "environment": {
             "python": "3.12",
             "torch": "2",
@@ -186,6 +190,7 @@ def can_tie(run: Json, accuracy: float = 1.0, loss: float | None = None) -> None
 def as_older(run: Json) -> None:
     """Turn a record into one of schema 2, from before the optional fields were recorded."""
     as_schema_2(run)
+    del run["overlap"], run["cost"]["evaluate_seconds"]
     del run["metric"]["bounds"], run["metric"]["can_tie"]
     for scores in run["secondary"].values():
         scores.pop("bounds", None)
@@ -198,7 +203,7 @@ def as_older(run: Json) -> None:
 def as_schema_2(run: Json) -> None:
     """Turn a record into what the same run left when records were of schema 2."""
     run["schema"] = 2
-    del run["config"]
+    del run["config"], run["budget_factor"]
     for scores in run["secondary"].values():
         scores |= scores.pop("scores")
     reach = run["probes"]["reach"]
@@ -237,7 +242,7 @@ def write_sweep(
         losses = None
         if examples and run["status"] == "finished":
             generator = np.random.default_rng([i, 1])
-            losses = generator.uniform(0.5, 1.5, size=20)
+            losses = generator.uniform(0.999, 1.001, size=20)  # a test sample that adds no noise
             scores = (
                 run["secondary"]["loss"]["scores"]
                 if run["metric"].get("can_tie")
@@ -246,8 +251,11 @@ def write_sweep(
             losses *= scores["test"] / losses.mean()
         write_run(folder / f"{i:04d}-{run['variant']}-{run['seed']}", run, losses)
     if planned:
-        keys = ("track", "variant", "seed", "hyper")
-        runs = [{key: run[key] for key in keys} for run in (records if plan is None else plan)]
+        keys = ("track", "variant", "seed", "hyper", "budget_factor")
+        runs = [
+            {key: run[key] for key in keys if key in run}
+            for run in (records if plan is None else plan)
+        ]
         (folder / "plan.json").write_text(json.dumps({"schema": 3, "runs": runs}))
     return folder
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from tests.analysis.builder import (
     grid,
     pick,
     record,
+    write_examples,
     write_run,
     write_sweep,
 )
@@ -647,6 +649,46 @@ def test_trap_unequal_budget(tmp_path, records):
     assert "idea: 20 epochs" in message
 
 
+def at_budget(factor, seeds, effect):
+    """Runs of both arms at another budget, the idea better by `effect`, the seeds not all alike."""
+    runs = [record(arm, seed, budget=factor) for seed in seeds for arm in ("baseline", "idea")]
+    for one, other in zip(runs[::2], runs[1::2], strict=True):
+        gain = effect + 0.002 * (one["seed"] % 3)
+        other["scores"]["test"] = one["scores"]["test"] - gain
+    return runs
+
+
+def test_trap_budget_sensitive(tmp_path, records):
+    """0.05 at budget 1: vanishing at 2, and far more at a half."""
+    [judged] = analysed(write_sweep(tmp_path / "gone", records + at_budget(2, range(3), 0)))
+    severity, message = only(judged, "budget_sensitive")
+    assert severity == "warning"
+    assert re.search(r": -0\.0\d+ at budget 1, -0\.002 at 2 \(seed 0–2; a change of 0\.0", message)
+    assert judged.verdict == "idea better (significant)"
+
+    [judged] = analysed(write_sweep(tmp_path / "turned", records + at_budget(2, range(3), -0.1)))
+    assert only(judged, "budget_sensitive")
+    [judged] = analysed(write_sweep(tmp_path / "half", records + at_budget(0.5, range(3), 0.2)))
+    assert "-0.202 at budget 0.5, -0.0" in only(judged, "budget_sensitive")[1]
+
+
+@pytest.mark.parametrize(
+    ("factor", "effect"),
+    [(2, 0.05), (0.5, 0.05), (2, 0.2), (0.5, 0), (0.5, 0.07), (4, 0), (2, 0.04)],
+)
+def test_a_difference_that_lasts_is_not_budget_sensitive(tmp_path, records, factor, effect):
+    [judged] = analysed(write_sweep(tmp_path, records + at_budget(factor, range(3), effect)))
+    assert faults(judged) == []
+
+
+def test_what_is_not_decided_is_not_budget_sensitive(tmp_path, records):
+    for run in pick(records, "idea", lr=None):
+        run["scores"]["test"] += 0.05 + 0.03 * (-1) ** run["seed"]
+    [judged] = analysed(write_sweep(tmp_path, records + at_budget(2, range(3), -0.3)))
+    assert judged.verdict == "inconclusive"
+    assert faults(judged) == []
+
+
 def test_a_run_that_diverged_early_has_no_unequal_budget(tmp_path, records):
     for arm in ("baseline", "idea"):
         for run in pick(records, arm, seed=3, lr=None):
@@ -714,6 +756,20 @@ def test_tuning_seeds_choose_and_are_not_reported(tmp_path):
     assert judged.comparison.idea.scores.tolist() == expect
     assert judged.comparison.effect.p_selection_aware is None  # it needs no correction
     assert analysed(sweep)[0].comparison.idea.selection.best.hyper["lr"] == 0.003
+
+
+def test_tuning_seeds_are_reported_too_where_that_was_declared(tmp_path):
+    records = grid(seeds=range(8))
+    for run in records:
+        run["analysis"] |= {"tuning_seeds": [0, 1, 2, 3], "report_tuning_seeds": True}
+    for run in pick(records, "idea", lr=0.006):
+        run["scores"]["validation"] = 0.1 if run["seed"] < 4 else 9.0
+    [judged] = analysed(write_sweep(tmp_path, records))
+    assert judged.comparison.idea.selection.best.hyper["lr"] == 0.006
+    assert judged.comparison.seeds == tuple(range(8))
+    [(severity, message)] = raised(judged, "tuned_on_reported_seeds")
+    assert severity == "note"
+    assert "seed 0–3" in message
 
 
 @ARMS
@@ -940,6 +996,107 @@ def test_trap_fixed_data(tmp_path, records):
     severity, message = only(judged, "fixed_data")
     assert severity == "note"
     assert "8 seeds" in message
+
+
+def with_examples(sweep, records, spread, size=20):
+    """Examples of the selected runs that differ by `spread` between the arms of a pair."""
+    for i, run in enumerate(records):
+        generator = np.random.default_rng([i, 2])
+        found = spread * generator.normal(size=size)
+        found += run["scores"]["test"] - found.mean()
+        write_examples(sweep / f"{i:04d}-{run['variant']}-{run['seed']}", **{"test/mse": found})
+    return sweep
+
+
+def test_trap_noisy_test(tmp_path, records):
+    sd = np.std(
+        [i["scores"]["test"] - b["scores"]["test"]
+         for b, i in zip(pick(records, "baseline"), pick(records, "idea"), strict=True)],
+        ddof=1,
+    )  # fmt: skip
+    for share, is_noisy in ((0.8, True), (0.2, False)):
+        spread = sd * math.sqrt(share * 20 / 2)  # of either arm's mean over 20 examples
+        sweep = with_examples(write_sweep(tmp_path / str(share), records), records, spread)
+        [judged] = analysed(sweep)
+        noise = judged.comparison.effect.noise
+        assert noise.share_of_examples == pytest.approx(share, abs=0.25)
+        if is_noisy:
+            severity, message = only(judged, "noisy_test")
+            assert severity == "note"
+            assert message.startswith(f"{100 * noise.share_of_examples:.0f} % of the variance")
+            assert "20 test examples" in message
+        else:
+            assert faults(judged) == []
+        assert judged.verdict == "idea better (significant)"
+
+
+def test_the_advice_on_a_noisy_test_is_how_many_examples(tmp_path, records):
+    [judged] = analysed(with_examples(write_sweep(tmp_path / "part", records), records, 0.011))
+    noise = judged.comparison.effect.noise
+    assert 0.5 < noise.share_of_examples < 1
+    [audit] = [each for each in judged.audits if each.code == "noisy_test"]
+    needed = 20 * 3 * noise.from_examples / noise.from_training
+    [told] = re.findall(r"Test on (\d+) examples", audit.advice)
+    assert needed <= int(told) <= 1.1 * needed + 1
+    [judged] = analysed(with_examples(write_sweep(tmp_path / "all", records), records, 0.1))
+    [audit] = [each for each in judged.audits if each.code == "noisy_test"]
+    assert audit.advice.startswith("Test on ten times as many")
+
+
+def test_on_fixed_data_no_test_split_is_too_small(tmp_path, records):
+    for run in records:
+        run["hashes"]["data"] = "one series"
+    [judged] = analysed(with_examples(write_sweep(tmp_path, records), records, 0.1))
+    assert faults(judged) == ["fixed_data"]
+    assert judged.comparison.effect.noise.examples_interval is not None
+
+
+def paired(differences):
+    """Records of two arms with these differences, in seed order, of one configuration each."""
+    return [
+        record(arm, seed, test=1 + (change if arm == "idea" else 0), validation=0.01 * seed)
+        for arm in ("baseline", "idea")
+        for seed, change in enumerate(differences)
+    ]
+
+
+UNEVEN = (-0.02, -0.04, -0.04, -0.12, -0.24, -0.49)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_trap_uneven_pairs(tmp_path, sign):
+    [judged] = analysed(write_sweep(tmp_path / "few", paired(sign * np.array(UNEVEN))))
+    [(severity, message)] = raised(judged, "uneven_pairs")
+    assert severity == "note"
+    left = sign * np.mean(UNEVEN[:4])
+    assert message.startswith(f"Without seed 4–5 the mean difference is {left:.4g}, of all 6")
+    even = sign * np.array([-0.1, -0.12, -0.15, -0.11, -0.2, -0.16])
+    [judged] = analysed(write_sweep(tmp_path / "even", paired(even)))
+    assert judged.verdict.ahead is not None
+    assert raised(judged, "uneven_pairs") == []
+
+
+def test_pairs_may_be_uneven_where_nothing_is_decided(tmp_path):
+    d = [0.02, 0.04, -0.04, -0.12, 0.24, -0.9]
+    [judged] = analysed(write_sweep(tmp_path, paired(d)))
+    assert judged.verdict == "inconclusive"
+    assert raised(judged, "uneven_pairs") == []
+
+
+def test_what_is_left_may_be_of_the_other_sign(tmp_path):
+    d = [0.001, 0.002, 0.003, -1.0, -1.1, 0.004]
+    sweep = write_sweep(tmp_path, paired(d))
+    [judged] = analysed(sweep, alpha=0.5)
+    [(_, message)] = raised(judged, "uneven_pairs")
+    assert message.startswith("Without seed 3–4 the mean difference is 0.0025")
+
+
+@pytest.mark.parametrize(("pairs", "told"), [(4, 0), (5, 1)])
+def test_of_four_pairs_two_cannot_be_left_out(tmp_path, pairs, told):
+    d = [-0.01, -0.02, -0.9, -0.8, -0.03][:pairs]
+    [judged] = analysed(write_sweep(tmp_path, paired(d)), alpha=0.2)
+    assert judged.verdict.ahead == "idea"
+    assert len(raised(judged, "uneven_pairs")) == told
 
 
 def test_trap_unconfirmed_signature(tmp_path, records):

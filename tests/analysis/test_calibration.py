@@ -102,3 +102,18 @@ def test_the_kept_rows_are_those_of_the_script():
     assert labels == [row[:3] for row in calibration.every_row(10, seed=1)]
     [again] = calibration.power(12, kept["simulations"], kept["seed"])
     assert again._asdict() in kept["rows"]
+
+
+def test_a_tuned_design_keeps_its_level_and_spends_fewer_runs():
+    """On the draws that the benchmark uses, of which there are more."""
+    [alone] = calibration.looks_level(1, 0, 200, seed=0)
+    [beside] = calibration.looks_level(2, 1, 200, seed=0)
+    for row in (alone, beside):
+        assert not exceeds(ALPHA, row)
+    rows = {row.setting: row for row in calibration.looks_power(1.0, 120, seed=0)}
+    assert rows["d_z 1: power"].measured > 0.85
+    assert not exceeds(0.05, rows["d_z 1: the repeated interval's coverage"]._replace(
+        measured=1 - rows["d_z 1: the repeated interval's coverage"].measured))  # fmt: skip
+    assert rows["d_z 1, 3 lrs: runs, as a share of a fixed design's"].measured < 0.46
+    [equivalent] = calibration.looks_equivalence(200, seed=0)
+    assert not exceeds(ALPHA, equivalent)

@@ -84,6 +84,12 @@ def test_a_level_that_more_seeds_cannot_show(alpha: float, seeds: int, said: str
     [
         ("baseline idea", LRS, {}, ["tuned_on_reported_seeds"]),
         ("baseline idea", LRS, {"tuning_seeds": TUNING}, []),
+        (
+            "baseline idea",
+            LRS,
+            {"tuning_seeds": TUNING, "report_tuning_seeds": True},
+            ["tuned_on_reported_seeds"],
+        ),
         ("baseline idea", LRS[:1], {}, ["untuned"]),
         ("baseline idea", LRS[:1], {"tuning_seeds": TUNING}, ["untuned"]),
         ("idea", LRS[:1], {}, []),

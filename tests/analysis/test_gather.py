@@ -150,6 +150,7 @@ def test_every_null_that_the_contract_allows():
 
 # What an older record may lack, and whatever may stand in a mapping that is open.
 OPTIONAL = {
+    ("budget_factor",), ("overlap",), ("cost", "evaluate_seconds"),
     ("metric", "bounds"), ("metric", "can_tie"),
     ("signature", "observed_at_start"), ("signature", "blocks"),
     ("signature", "by_construction"), ("config",),

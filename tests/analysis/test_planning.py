@@ -1,6 +1,7 @@
 """Planning from a pilot, against closed forms and the statistics of the finished sweep."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from analysis.judge import planning
 from analysis.judge.select import group
 from analysis.read.gather import gather
 from analysis.read.rules import Rules
-from tests.analysis.builder import diverge, grid, pick, record, write_sweep
+from tests.analysis.builder import diverge, grid, pick, record, write_examples, write_sweep
 from tests.analysis.test_statistics import t_power
 
 
@@ -142,6 +143,71 @@ def test_from_the_baseline_alone(tmp_path):
     assert plan.title == "sequence: an idea against baseline"
     assert "as if pairing by seed bought nothing" in plan.basis
     assert plan.options[0].runs == 4 * 3 * 2  # seeds, learning rates, arms
+
+
+def bought(sweep, **asked):
+    [plan] = plans(sweep, **asked)
+    return plan
+
+
+def noisy(tmp_path, spread, **fields):
+    """A pilot whose arms' examples differ by `spread` in every seed."""
+    records = grid(seeds=range(6), lrs=(0.003,))
+    for run in records:
+        run["cost"] |= {"train_seconds": 10.0, "evaluate_seconds": 0.5} | fields
+    sweep = write_sweep(tmp_path, records)
+    for i, run in enumerate(records):
+        found = spread * np.random.default_rng(i).normal(size=20)
+        found += run["scores"]["test"] - found.mean()
+        write_examples(sweep / f"{i:04d}-{run['variant']}-{run['seed']}", **{"test/mse": found})
+    return sweep
+
+
+def test_what_to_buy_cheapest_first(tmp_path):
+    plan = bought(noisy(tmp_path, 0.012), effect_pct=0.8)
+    assert plan.only_seeds is None
+    costs = [each.option.seconds + each.scoring for each in plan.purchases]
+    assert costs == sorted(costs)
+    assert len({each.option.seeds for each in plan.purchases}) == len(plan.purchases) > 1
+    by_size = {each.examples: each for each in plan.purchases}
+    assert by_size[20].sd == pytest.approx(plan.sd)
+    assert by_size[20].option.seeds == plan.needed.seeds
+    for examples, each in by_size.items():
+        assert each.option.seconds == pytest.approx(each.option.seeds * 2 * 10)
+        assert each.scoring == pytest.approx(each.option.seeds * 2 * 0.5 * examples / 20)
+        n = each.option.seeds
+        assert t_power(plan.effect / each.sd, n, 0.05) >= 0.8
+    larger = [each for size, each in by_size.items() if size > 20]
+    assert all(each.sd < plan.sd and each.option.seeds < plan.needed.seeds for each in larger)
+
+
+def test_scoring_may_cost_more_than_it_saves(tmp_path):
+    plan = bought(noisy(tmp_path, 0.012, evaluate_seconds=1000.0), effect_pct=0.8)
+    assert plan.purchases[0].examples == 20
+
+
+def test_where_scoring_was_not_timed_training_alone_is_counted(tmp_path, capsys):
+    sweep = noisy(tmp_path, 0.012, evaluate_seconds=None)
+    costs = [each.option.seconds for each in bought(sweep, effect_pct=0.8).purchases]
+    assert costs == sorted(costs)
+    assert analyze.main(["--plan", str(sweep), "--effect-pct", "0.8"]) == 0
+    assert re.search(r"20 .* min +– *\n", capsys.readouterr().out)
+
+
+def test_where_only_seeds_can_be_bought(tmp_path, capsys):
+    records = grid(seeds=range(4))
+    for run in records:
+        run["hashes"]["data"] = "one"
+    sweep = write_sweep(tmp_path / "fixed", records)
+    plan = bought(sweep)
+    assert plan.only_seeds == "the track's data are fixed, and its test split cannot grow"
+    [only] = plan.purchases
+    assert (only.examples, only.option) == (None, plan.needed)
+    assert analyze.main(["--plan", str(sweep), "--effect-pct", "2"]) == 0
+    assert "seeds alone can be bought: the track's data" in capsys.readouterr().out
+    alone = write_sweep(tmp_path / "alone", pick(records, "baseline", lr=None))
+    assert bought(alone).only_seeds.startswith("the spread of one arm alone")
+    assert "not every run kept" in bought(pilot(tmp_path / "bare", [0.1, 0.2, 0.3])).only_seeds
 
 
 def test_the_command(tmp_path, capsys):

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import re
 from itertools import combinations, count, product
 from pathlib import Path
 from typing import get_args
@@ -394,7 +395,9 @@ def test_every_number_of_a_comparison(tmp_path):
     full = report["bench_report"]["baseline"]["full"]
     assert comparison["margin"] == pytest.approx(full["mean"] / 100)
     assert comparison["mde_rel_pct"] == pytest.approx(100 * comparison["mde"] / full["mean"])
-    assert not [key for key, value in comparison.items() if value is None and key != "why"]
+    assert not [
+        key for key, value in comparison.items() if value is None and key not in ("why", "looks")
+    ]
 
 
 def power(dz, pairs, alpha):
@@ -781,6 +784,88 @@ def test_further_test_splits_are_compared_and_decide_nothing(tmp_path):
     report = report_of(write_sweep(tmp_path / "void", records))
     [found] = report["bench_report"]["comparison"]["further_splits"].values()
     assert (found["delta_mean"], found["p_value"]) == (0.25, None)
+
+
+def shown(capsys):
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_terminal_shows_the_pairs(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    change = [0.12, -0.2, 0.0, 0.05, -0.01, 0.2]
+    records = [
+        record(arm, seed, test=0.5 + (d if arm != "baseline" else 0), validation=0.5)
+        for arm in ("baseline", "an_idea_whose_name_takes_up_all_of_a_line")
+        for seed, d in enumerate(change)
+    ]
+    report_of(write_sweep(tmp_path, records))
+    lines = shown(capsys)
+    assert all(len(line) <= 80 for line in lines if line[:7] != "report:")
+    rows = [line.rstrip() for line in lines if re.search(r"^ +[0-5] +0\.5 ", line)]
+    assert [row.split()[:4] for row in rows] == [
+        [str(seed), "0.5", f"{0.5 + d:.4g}", f"{0.5 + d - 0.5:.4g}"]
+        for seed, d in enumerate(change)
+    ]
+    zero = rows[0].index("|")
+    marks = [row.index("o") - zero for row in rows]
+    assert marks == [4, -7, 0, 2, 0, 7]
+    assert all(row[zero] in "|o" for row in rows)
+
+
+def test_of_many_pairs_the_terminal_shows_those_that_differ_most(tmp_path, capsys):
+    records = [
+        record(arm, seed, test=0.5 - (0.01 * (seed + 1) if arm == "idea" else 0), validation=0.5)
+        for arm in ("baseline", "idea")
+        for seed in range(23)
+    ]
+    report_of(write_sweep(tmp_path, records))
+    out = capsys.readouterr().out
+    rows = [int(seed) for seed in re.findall(r"(?m)^ +(\d+) +0\.5 ", out)]
+    assert rows == list(range(3, 23))
+    assert "3 more, nearer 0" in " ".join(out.split())
+
+
+def test_a_pair_that_diverged_has_no_mark(tmp_path, capsys):
+    records = grid()
+    for run in pick(records, "idea", seed=3, lr=None):
+        diverge(run)
+    report_of(write_sweep(tmp_path, records))
+    [row] = [line for line in shown(capsys) if re.search(r"^ +3 +0\.\d+ +– +– ", line)]
+    assert "o" not in row
+
+
+def test_the_spread_is_told(tmp_path, capsys):
+    records = grid()
+    report = report_of(write_sweep(tmp_path, records))
+    noise = report["bench_report"]["comparison"]["noise"]
+    told = " ".join(capsys.readouterr().out.split())
+    low, high = noise["sd_interval"]
+    assert f"noise sd {noise['sd']:.2g} (95 % {low:.2g}–{high:.2g}); of its variance 0 %" in told
+    assert "is the test sample's 20 examples, the rest training" in told
+    assert "retraining" not in report["verdict"]
+
+
+def test_on_fixed_data_the_verdict_says_of_what_it_speaks(tmp_path, capsys):
+    records = grid()
+    for run in records:
+        run["hashes"]["data"] = "one series"
+    report = report_of(write_sweep(tmp_path, records))
+    noise = report["bench_report"]["comparison"]["noise"]
+    low, high = noise["examples_interval"]
+    over = f"over its 20 test examples the difference is [{low:.4g}, {high:.4g}] (95 %)"
+    said = "speak of retraining on these, not of new data"
+    assert said in report["verdict"]
+    assert over in report["verdict"]
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"of retraining alone: the seeds share their data; {over}" in told
+    for run in records:
+        run["overlap"] = 3
+    report = report_of(write_sweep(tmp_path / "blocks", records))
+    assert "20 test examples in blocks of at least 4, as they overlap" in report["verdict"]
+    for run in records:
+        run["overlap"] = 4
+    report = report_of(write_sweep(tmp_path / "few", records))
+    assert "20 test examples, fewer than 5 blocks of 5" in report["verdict"]
 
 
 def test_how_to_run_begins_with_the_sweeps_commands(tmp_path):

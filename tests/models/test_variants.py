@@ -15,7 +15,7 @@ from models.network import Network, mechanism_parameters, mechanisms
 from tests.conftest import ROOT, SMALL, names
 from tracks.track import Track
 from training.build import build
-from training.config import Config, validated
+from training.config import ASIDE, Config, validated
 from training.observe import by_construction, gathered, holds, observe
 from training.probes.ablation import outermost, without
 from training.probes.causal import causal
@@ -132,6 +132,6 @@ def test_a_constructors_defaults_are_those_of_the_yaml(
         for key, value in node.items():
             if isinstance(value, dict):
                 nodes.append(value)
-            elif key not in ("_target_", "about") and (group, name, key) not in OTHERWISE:
+            elif key not in ("_target_", *ASIDE) and (group, name, key) not in OTHERWISE:
                 said = defaults[key].default
                 assert (list(said) if isinstance(said, tuple) else said) == value, key

@@ -39,7 +39,7 @@ def test_a_plan(tmp_path):
     run = {"track": "t", "variant": "v", "seed": 0, "hyper": {"lr": 1}}
     path.write_text(json.dumps({"schema": 2, "runs": [run]}))
     found = read_plan(str(path))
-    assert (found.runs[0].identity, found.commands) == (("t", "v", 0, (("lr", 1.0),)), [])
+    assert (found.runs[0].identity, found.commands) == (("t", "v", 0, (("lr", 1.0),), 1.0), [])
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ ALLOWED = [
     ("budget.steps", [0, 2**63 - 1], [-1, 2**63, 0.5]),
     ("cost.parameters", [0], [-1, None]),
     ("cost.flops_per_example", [0, 0.5, None], [-0.5]),
+    ("cost.evaluate_seconds", [0, 0.5, None], [-0.5]),
+    ("overlap", [None, 0, 39], [-1, 0.5]),
     ("probes", [{}, {"new": [1]}], [None, []]),
     ("scores.test@64", [0.5, None], ["0.5"]),
     ("secondary.mae.scores", [{}, {"test@64": None}], [None, {"test": "x"}]),

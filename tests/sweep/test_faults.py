@@ -12,8 +12,11 @@ Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
-def test_what_was_killed_is_whole_in_the_end(shell: Shell) -> None:
-    done = shell("benchmarks/faults.py", "--kills", "4", "--seeds", "1", "--seed", "1", timeout=600)
+@pytest.mark.parametrize(
+    "design", [["--seeds", "1"], pytest.param(["--tuned"], marks=pytest.mark.slow)]
+)
+def test_what_was_killed_is_whole_in_the_end(design: list[str], shell: Shell) -> None:
+    done = shell("benchmarks/faults.py", "--kills", "4", *design, "--seed", "1", timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line.rsplit(maxsplit=1) for line in done.stdout.splitlines()]
     counts = {name.strip(): int(count) for name, count in lines}

@@ -18,6 +18,7 @@ import pytest
 from tests.conftest import ROOT, SMALL, small
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
+VARIES = ("train_seconds", "evaluate_seconds", "peak_bytes")  # from one time to the next
 HYPER = "lr=0.0015,gamma=1,mechanism_lr_scale=10"
 
 
@@ -31,7 +32,7 @@ def records(directory: Path) -> dict[str, dict]:
 
 def timeless(record: dict) -> dict:
     """A record without what may differ from one time to the next."""
-    cost = {k: v for k, v in record["cost"].items() if k not in ("train_seconds", "peak_bytes")}
+    cost = {k: v for k, v in record["cost"].items() if k not in VARIES}
     return {**record, "cost": cost}
 
 
@@ -59,7 +60,13 @@ def test_every_planned_run_leaves_one_record(sweep: Path) -> None:
     plan = json.loads((sweep / "plan.json").read_text())
     hyper = {"lr": 0.0015, "gamma": 1.0, "mechanism_lr_scale": 10.0}
     expected = [
-        {"track": "sequence", "variant": variant, "seed": seed, "hyper": hyper}
+        {
+            "track": "sequence",
+            "variant": variant,
+            "seed": seed,
+            "hyper": hyper,
+            "budget_factor": 1.0,
+        }
         for variant in ("baseline", "mine")
         for seed in (0, 1)
     ]
@@ -67,10 +74,7 @@ def test_every_planned_run_leaves_one_record(sweep: Path) -> None:
     assert command.startswith("python train.py --config-dir ")
     assert " -m variant=baseline,mine seed=0-1 hydra.sweep.dir=" in command  # as it was typed
     assert plan == {"schema": 3, "runs": expected}
-    found = [
-        {key: record[key] for key in ("track", "variant", "seed", "hyper")}
-        for record in records(sweep).values()
-    ]
+    found = [{key: record[key] for key in expected[0]} for record in records(sweep).values()]
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 

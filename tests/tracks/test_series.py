@@ -130,3 +130,13 @@ def test_a_season_longer_than_the_series_has_no_score(tmp_path: Path) -> None:
     path = write(tmp_path / "s.csv", np.sin(np.arange(300.0)))
     track = Series(csv=path, column="y", context=12, horizon=3, period=10_000)
     assert np.isnan(track.references["seasonal_naive_mse"]["test"])
+
+
+def test_windows_that_follow_share_values_up_to_the_overlap(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.csv", np.random.default_rng(0).normal(size=300))
+    track = Series(csv=path, column="y", context=5, horizon=3)
+    windows = np.concatenate([track.test.inputs[..., 0], track.test.targets], axis=1)
+    steps = np.diff(windows).round(5)  # each window is taken relative to a value of its own
+    alike = [bool(set(steps[0]) & set(each)) for each in steps]
+    assert sum(alike) == track.overlap  # two values that are shared make one step
+    assert alike[: track.overlap] == [True] * track.overlap

@@ -362,6 +362,10 @@ TRACKS = {
         "time_axis = None; requires_causal = True",
         "mine.Bad.time_axis must say which axis is time",
     ),
+    "an overlap of less than none": (
+        "overlap = -1",
+        "mine.Bad.overlap must be a whole number, at least 0, found -1",
+    ),
     "an encoder that drops a token": (
         "def encoder(self, dim):\n        class Short(nn.Linear):\n"
         "            def forward(self, x): return super().forward(x[:, 1:])\n"

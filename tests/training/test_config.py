@@ -30,6 +30,8 @@ MISTAKES = {  # override → what the one line must say
     "lr=nan": "lr must be a finite number, found nan",
     "seed=-1": "seed must be greater than or equal to 0, found -1",
     "seed=1.5": "seed must be a valid integer, found 1.5",
+    "budget=0": "budget must be greater than 0, found 0",
+    "tunable=[lr,budget]": "tunable names budget, which is swept as it is",
     "threads=100000": "threads must be less than or equal to 1024, found 100000",
     "analysis.alpha=1e-12": "analysis.alpha must be greater than or equal to 0.000000001",
     "training.epochs=0": "training.epochs must be greater than or equal to 1, found 0",
@@ -171,6 +173,17 @@ def test_a_run_is_called_by_what_it_is(composed: Compose) -> None:
     cfg = composed("variant=idea", "seed=3", "lr=0.006", "gamma=0.5")
     assert run_name(_root_=cfg) == "sequence/idea/lr=0.006,gamma=0.5,mechanism_lr_scale=10/seed=3"
     assert OmegaConf.select(cfg, "hydra.sweep.subdir") == run_name(_root_=cfg)
+
+
+def test_a_budget_is_who_a_run_is_and_not_how_it_is_set_up(composed: Compose) -> None:
+    whole, same, half = composed(), composed("budget=1"), composed("budget=0.5")
+    who = [run_identity(cfg, cfg.hydra.runtime.choices) for cfg in (whole, same, half)]
+    assert who[0] == who[1]
+    assert who[2] == who[0] | {"budget_factor": 0.5}
+    name = run_name(_root_=whole)
+    assert run_name(_root_=same) == name
+    assert run_name(_root_=half) == name.replace("/seed=0", "/budget=0.5/seed=0")
+    assert config_hashes(whole) == config_hashes(half)
 
 
 def test_a_tunable_group_is_chosen_by_name(composed: Compose) -> None:

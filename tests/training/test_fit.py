@@ -13,7 +13,8 @@ from models.network import mechanisms
 from tests.conftest import SMALL, names
 from training.build import build, build_optimizers
 from training.config import validated
-from training.fit import batch_order, evaluate, fit, schedule
+from training.fit import batch_order, evaluate, fit, schedule, steps_of
+from training.run import epochs
 from training.seeding import numpy_stream, torch_stream
 
 Compose = Callable[..., DictConfig]
@@ -65,6 +66,39 @@ def test_arms_of_one_seed_see_the_same_batches(composed: Compose) -> None:
     for epoch in orders[0]:  # each example once per epoch, in another order each time
         assert epoch.sort().values.equal(torch.arange(64))
     assert not orders[0][0].equal(orders[0][1])
+
+
+BUDGETS = {  # of 2 epochs of 64 examples in batches of 12: steps, epochs begun, examples
+    "budget=1": (12, 2, 128),
+    "budget=0.5": (6, 1, 64),
+    "budget=0.25": (3, 1, 36),
+    "budget=0.75": (9, 2, 100),
+    "budget=2": (24, 4, 256),
+    "budget=0.001": (1, 1, 12),
+}
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_budget_is_steps_with_a_schedule_of_their_own(composed: Compose, budget: str) -> None:
+    config = validated(composed(*SMALL, "training.batch_size=12", budget))
+    steps, begun, examples = BUDGETS[budget]
+    assert steps_of(config, 64) == (steps, 6)
+    assert epochs(config, 64) == steps / 6
+    order = batch_order(config, 64)
+    assert len(order) == begun
+    whole = batch_order(validated(composed(*SMALL, "training.batch_size=12", "budget=4")), 64)
+    assert order.equal(whole[:begun])  # further epochs come after, and change none before
+    track, network, _, optimizers = build(config)
+    seen: list[float] = []  # lr of each step
+    optimizers[0].register_step_pre_hook(lambda o, *_: seen.append(o.param_groups[0]["lr"]))
+    history = fit(network, track, optimizers, order, config)
+    assert (history.steps, history.examples) == (steps, examples)
+    assert history.rows[-1]["epoch"] == pytest.approx(steps / 6)  # the end is validated
+    assert history.validation
+    factors = [schedule(config.optimizer, step, steps) for step in range(steps)]
+    assert [each / max(seen) for each in seen] == pytest.approx(
+        [each / max(factors) for each in factors]
+    )
 
 
 def test_streams_are_independent_and_repeat() -> None:

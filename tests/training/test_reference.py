@@ -235,6 +235,9 @@ def test_who_it_was(run: Run) -> None:
     assert record["analysis"] == config["analysis"]
     assert record["config"] == json.loads(json.dumps(config))
     assert (record["track"], record["variant"]) == run.names
+    track = config["track"]
+    is_series = track["_target_"] == "tracks.series.Series"
+    assert record["overlap"] == (track["context"] + track["horizon"] - 1 if is_series else 0)
 
 
 def test_hashes_are_of_what_the_run_started_from(run: Run) -> None:
@@ -348,6 +351,7 @@ def test_budget_and_cost(run: Run) -> None:
         "examples": history["examples"],
     }
     seen = run.record["cost"]
+    assert 0 < seen["evaluate_seconds"] < 60
     assert min(seen["saved_bytes"], seen["peak_bytes"]) > 4 * seen["parameters"]
     for key, expected in reference.cost(run.config, len(run.splits["train"][0])).items():
         assert seen[key] == pytest.approx(expected, abs=1), key

@@ -9,12 +9,16 @@ import torch
 
 from models.mixer import Mechanism
 from models.network import Network, mechanisms
+from tracks.track import Split
 from training.fit import evaluate, mean
-from training.probes.trained import Trained
+from training.probes.trained import ABLATED_EXAMPLES, Trained
 
 
 def ablation(trained: Trained) -> float | None:
-    """The test score without the mechanism, minus the test score; None without a mechanism."""
+    """The test score without the mechanism, minus that with it; None without a mechanism.
+
+    Both of the first test examples alone: a large test split would cost as much again.
+    """
     return _lost(trained, trained.track.metric)
 
 
@@ -26,9 +30,11 @@ def loss_ablation(trained: Trained) -> float | None:
 def _lost(trained: Trained, metric: str) -> float | None:
     if not (trained.finished and mechanisms(trained.network)):
         return None
+    test = trained.track.test
+    few = Split(test.inputs[:ABLATED_EXAMPLES], test.targets[:ABLATED_EXAMPLES])
     with without(trained.network, outermost(trained.network)):
-        scores = evaluate(trained.network, trained.track, trained.track.test)[metric]
-    return mean(scores) - mean(trained.scores["test"][metric])
+        scores = evaluate(trained.network, trained.track, few)[metric]
+    return mean(scores) - mean(trained.scores["test"][metric][:ABLATED_EXAMPLES])
 
 
 def outermost(network: Network) -> dict[str, Mechanism]:

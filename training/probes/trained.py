@@ -10,8 +10,11 @@ from torch import Tensor
 
 from models.network import Network
 from tracks.track import Track
+from training.fit import EVALUATION_BATCH
 
 PROBE_EXAMPLES = 32  # validation examples that reach and signature look at
+ABLATED_EXAMPLES = 4 * EVALUATION_BATCH  # test examples without the mechanism: scored in batches as
+# they were with it, so that a mechanism that does nothing moves no bit
 FEW_EXAMPLES = 4  # that the causality probe perturbs, and that are kept for figures
 
 

@@ -65,7 +65,7 @@ def unequal_budget(comparison: Comparison) -> Iterator[Audit]:
     """The selected configurations trained for different times."""
     budgets = {
         side.name: sorted(
-            {f"{b.epochs} epochs, {b.steps} steps, {b.examples} examples"
+            {f"{b.epochs:g} epochs, {b.steps} steps, {b.examples} examples"
              for run in side.paired if not run.diverged for b in [run.record.budget]}
         )
         for side in comparison.sides

@@ -39,7 +39,18 @@ def no_shared_seed(comparison: Comparison) -> Iterator[Audit]:
 
 def missing_run(comparison: Comparison) -> Iterator[Audit]:
     """The plan has a run that left no record."""
-    if comparison.missing:
+    if comparison.design and not comparison.design.is_finished:
+        batch = comparison.design.batches[-1]
+        there = len(batch.runs) - len(comparison.design.missing)
+        yield Audit(
+            "missing_run",
+            "void",
+            f"The design is under way: of its batch {len(comparison.design.batches)} ({batch.why}) "
+            f"{there} of {how_many(len(batch.runs), 'run')} are there, and after it come at most "
+            f"{comparison.design.most_left()} more.",
+            "Resume the sweep; a look between two looks would cost the error rate.",
+        )
+    elif comparison.missing:
         yield Audit(
             "missing_run",
             "warning" if comparison.rules.partial else "void",

@@ -1,0 +1,56 @@
+"""The rule of a tuned design, as `plan.json` keeps it: said whole before the first run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from records.identity import Hyper, Value
+from records.reading import Part
+
+Share = Annotated[float, Meta(ge=0, lt=1)]
+
+
+class PlannedArm(Part):
+    """One arm of a design."""
+
+    track: str
+    variant: str
+    hyper: Hyper  # of all tunable keys, in order; those of the grid are replaced by its values
+
+
+class Rule(Part):
+    """How a tuned design spends its runs. analysis/judge/design.py follows it."""
+
+    arms: list[PlannedArm]
+    baseline: str
+    grid: dict[str, list[Value]]  # of each swept tunable key; numbers rise
+    tuning_seeds: list[int]  # hyper is chosen on these alone
+    seeds: list[int]  # reported, in the order in which they are trained
+    looks: list[int]  # pairs at which the comparison is looked at, rising; the last is all seeds
+    extend: Annotated[int, Meta(ge=0)]  # values by which a grid may grow at each end
+    futility: Share  # conditional power below which an idea is given up
+    budgets: list[Annotated[float, Meta(gt=0)]]  # other factors for each chosen configuration
+    alpha: float
+    margin_pct: float
+    family: Literal["all", "track"]
+
+    @property
+    def tracks(self) -> list[str]:
+        return list(dict.fromkeys(arm.track for arm in self.arms))
+
+    def of_track(self, track: str) -> list[PlannedArm]:
+        """The arms of a track, the baseline first."""
+        arms = [arm for arm in self.arms if arm.track == track]
+        return sorted(arms, key=lambda arm: arm.variant != self.baseline)
+
+    def ideas(self, track: str | None = None) -> list[PlannedArm]:
+        """The arms that are compared with the baseline, of one track or of all."""
+        return [
+            arm for arm in self.arms if arm.variant != self.baseline and track in (None, arm.track)
+        ]
+
+    def family_of(self, track: str) -> list[PlannedArm]:
+        """The ideas that are judged together with those of this track."""
+        return self.ideas(track if self.family == "track" else None)
