@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.errors import AnalysisError
+from analysis.judge.budgets import AtBudget, at_budgets
 from analysis.judge.compare import match, noise_of, pair_up
 from analysis.judge.levels import out_of_range
 from analysis.judge.noise import Noise, sd_with
@@ -16,6 +17,7 @@ from analysis.judge.select import Arm, select
 from analysis.judge.statistics import EXACT_UP_TO, can_show, detectable_dz, seeds_needed, spread
 from analysis.read.rules import Rules
 from analysis.text import how_many
+from records.identity import FULL
 
 SEEDS = (4, 8, 16, 32)
 LARGER = (1, 2, 4, 10, 30)  # test splits, in the pilot's
@@ -36,6 +38,7 @@ class Option:
 class Purchase:
     """One way to find the effect."""
 
+    budget: float  # how long every run trains, times the declared budget
     examples: int | None  # in the test split of every run; None: as many as the pilot has
     sd: float  # of the paired differences, then
     option: Option  # the seeds that this needs
@@ -102,6 +105,7 @@ def plan(
                 comparisons=comparisons or len(same),
                 alpha=rules.alpha,
                 noise=noise_of(one, idea, idea.scores - one.scores, {}, {}),
+                budgets=at_budgets(*pair, (one.selection.best.key, idea.selection.best.key)),
             )
         )
     return plans
@@ -136,6 +140,7 @@ def _plan(
     comparisons: int,
     alpha: float,
     noise: Noise | None,
+    budgets: Sequence[AtBudget] = (),
 ) -> Plan:
     """`d`: (pairs,) with the standard deviation of the differences; `scores`: of the baseline."""
     from scipy.stats import chi2
@@ -155,24 +160,24 @@ def _plan(
     # Browne (1995), Statistics in Medicine 14: a small pilot's own sd plans too small a study
     sd_upper = sd * math.sqrt((len(d) - 1) / chi2.ppf(1 - UPPER, len(d) - 1))
 
-    def option(seeds: int) -> Option:
+    def option(seeds: int, sd: float = sd, budget: float = FULL) -> Option:
         possible = can_show(seeds, comparisons, alpha)
         dz = detectable_dz(seeds, alpha / comparisons) if possible else None
         return Option(
             seeds,
             None if dz is None else dz * sd,
             seeds * sum(len(arm.grid) for arm in arms),
-            seeds * sum(_seconds(arm, "train_seconds") for arm in arms),
+            budget * seeds * sum(_seconds(arm, "train_seconds") for arm in arms),
         )
 
-    def purchase(examples: int | None, sd: float) -> Purchase | None:
+    def purchase(budget: float, examples: int | None, sd: float) -> Purchase | None:
         if (seeds := seeds_needed(effect, sd, comparisons, alpha)) is None:
             return None
         grown = 1.0
         if examples and noise and noise.examples:
             grown = examples / noise.examples
         seconds = seeds * sum(_seconds(arm, "evaluate_seconds") for arm in arms)
-        return Purchase(examples, sd, option(seeds), grown * seconds)
+        return Purchase(budget, examples, sd, option(seeds, sd, budget), grown * seconds)
 
     def needed(sd: float) -> Option | str:
         seeds = seeds_needed(effect, sd, comparisons, alpha)
@@ -193,20 +198,28 @@ def _plan(
         needed=needed(sd),
         needed_upper=needed(sd_upper),
         options=tuple(map(option, SEEDS)),
-        purchases=_cheapest(purchase(*way) for way in _ways(sd, noise)),
+        purchases=_cheapest(purchase(*way) for way in _ways(sd, noise, budgets)),
         only_seeds=_only_seeds(noise),
     )
 
 
-def _ways(sd: float, noise: Noise | None) -> Iterator[tuple[int | None, float]]:
-    """What may be bought beside seeds: the test examples, and the spread that remains."""
+def _ways(
+    sd: float, noise: Noise | None, budgets: Sequence[AtBudget]
+) -> Iterator[tuple[float, int | None, float]]:
+    """What may be bought beside seeds: training budget, test examples, and the spread that remains.
+
+    Longer training where the pilot has runs of it, at the spread of these.
+    """
+    for each in budgets:
+        if each.factor > FULL and (longer := spread(each.values)) is not None:
+            yield each.factor, None, longer
     if noise is None or noise.examples is None or noise.share_of_examples is None:
-        yield None, sd
+        yield FULL, None, sd
         return
     for larger in LARGER:
         examples = larger * noise.examples
         if (smaller := sd_with(noise, examples)) is not None:
-            yield examples, smaller
+            yield FULL, examples, smaller
 
 
 def _cheapest(found: Iterable[Purchase | None]) -> tuple[Purchase, ...]:

@@ -295,7 +295,7 @@ def show_plan(plans: Sequence[Plan], unreadable: Sequence[str]) -> None:
             )
         console.print(plain(plan.title, "bold"), facts, table, _purchases(plan))
         if plan.only_seeds:
-            console.print(plain(f"  seeds alone can be bought: {plan.only_seeds}"))
+            console.print(plain(f"  no test examples can be bought: {plan.only_seeds}"))
     console.print(
         plain(
             "MDE: the smallest effect found with that power; never: no outcome of that many seeds "
@@ -311,10 +311,11 @@ def _purchases(plan: Plan) -> Table:
     table = Table(
         box=SIMPLE, title=plain("to find the effect, cheapest first"), title_justify="left"
     )
-    for heading in ("test examples", "sd", "seeds", "runs", "training", "scoring"):
+    for heading in ("budget", "test examples", "sd", "seeds", "runs", "training", "scoring"):
         table.add_column(heading, justify="right")
     for each in plan.purchases:
         table.add_row(
+            f"× {each.budget:g}",
             "the pilot's" if each.examples is None else str(each.examples),
             number(each.sd, 2),
             str(each.option.seeds),

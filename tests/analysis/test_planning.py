@@ -194,7 +194,31 @@ def test_where_scoring_was_not_timed_training_alone_is_counted(tmp_path, capsys)
     assert re.search(r"20 .* min +– *\n", capsys.readouterr().out)
 
 
-def test_where_only_seeds_can_be_bought(tmp_path, capsys):
+def test_longer_training_can_be_bought_where_the_pilot_has_it(tmp_path, capsys):
+    d = {1.0: [0.01, -0.02, 0.03, 0.0], 2.0: [0.01, 0.012, 0.011, 0.007], 0.5: [0.0, 0.0, 0.001, 0]}
+    records = [
+        record(arm, seed, 0.003, test=1 + (change if arm == "idea" else 0), budget=factor)
+        for factor, differences in d.items()
+        for arm in ("baseline", "idea")
+        for seed, change in enumerate(differences)
+    ]
+    for run in records:
+        run["cost"] |= {"train_seconds": 10.0 * run["budget_factor"], "evaluate_seconds": 0.5}
+    sweep = write_sweep(tmp_path, records, examples=False)
+    longer, as_now = bought(sweep, effect_pct=0.2).purchases
+    assert (longer.budget, as_now.budget) == (2.0, 1.0)  # shorter training is not offered
+    sd, n = np.std(d[2.0], ddof=1), longer.option.seeds
+    assert longer.sd == pytest.approx(sd)
+    assert t_power(0.002 / sd, n, 0.05) >= 0.8 > t_power(0.002 / sd, n - 1, 0.05)
+    assert longer.option.seconds == pytest.approx(n * 2 * 20)
+    assert t_power(longer.option.mde / sd, n, 0.05) == pytest.approx(0.8, abs=1e-5)
+    assert longer.scoring == pytest.approx(n * 2 * 0.5)
+    assert as_now.option == bought(sweep, effect_pct=0.2).needed
+    assert analyze.main(["--plan", str(sweep), "--effect-pct", "0.2"]) == 0
+    assert re.search(rf"× 2 +the pilot's .* {n} +{2 * n} ", capsys.readouterr().out)
+
+
+def test_where_no_test_examples_can_be_bought(tmp_path, capsys):
     records = grid(seeds=range(4))
     for run in records:
         run["hashes"]["data"] = "one"
@@ -204,7 +228,7 @@ def test_where_only_seeds_can_be_bought(tmp_path, capsys):
     [only] = plan.purchases
     assert (only.examples, only.option) == (None, plan.needed)
     assert analyze.main(["--plan", str(sweep), "--effect-pct", "2"]) == 0
-    assert "seeds alone can be bought: the track's data" in capsys.readouterr().out
+    assert "no test examples can be bought: the track's data" in capsys.readouterr().out
     alone = write_sweep(tmp_path / "alone", pick(records, "baseline", lr=None))
     assert bought(alone).only_seeds.startswith("the spread of one arm alone")
     assert "not every run kept" in bought(pilot(tmp_path / "bare", [0.1, 0.2, 0.3])).only_seeds
