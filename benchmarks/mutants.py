@@ -55,6 +55,10 @@ ALSO = {
         "tests/analysis/test_audits.py",
     ),
     "analysis/judge/planning.py": (),
+    "analysis/judge/sequential.py": ("tests/analysis/test_design.py",),
+    "analysis/judge/design.py": (),
+    "analysis/judge/budgets.py": ("tests/analysis/test_audits.py",),
+    "analysis/judge/noise.py": ("tests/analysis/test_planning.py",),
     "analysis/judge/earlier.py": (),
     "analysis/read/earlier.py": (),
     "analysis/read/gather.py": (),
@@ -84,6 +88,7 @@ ALSO = {
     "models": (REFERENCE, VARIANTS, LENGTHS),
     "records/record.py": ("tests/analysis/test_gather.py", "tests/analysis/test_audits.py"),
     "records/settings.py": ("tests/analysis/test_audits.py",),
+    "records/design.py": ("tests/analysis/test_design.py",),
     "records/probes.py": ("tests/records/test_record.py", "tests/analysis/test_audits.py"),
     "records": (
         *("tests/records/test_record.py", "tests/records/test_earlier.py"),
