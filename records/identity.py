@@ -15,7 +15,12 @@ def identity(
     track: str, variant: str, seed: int, hyper: Mapping[str, Value], budget_factor: float
 ) -> Identity:
     """Track, variant, seed, hyper and budget: two runs that share them are one."""
-    return track, variant, seed, tuple(sorted(hyper.items())), budget_factor
+    return track, variant, seed, sorted_hyper(hyper), budget_factor
+
+
+def sorted_hyper(hyper: Mapping[str, Value]) -> HyperKey:
+    """A hyper as a key, whatever the order in which a run wrote it."""
+    return tuple(sorted(hyper.items()))
 
 
 def in_order(hyper: HyperKey) -> tuple[tuple[str, bool, Value], ...]:

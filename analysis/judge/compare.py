@@ -20,7 +20,7 @@ from analysis.read.recorded import RecordedRun, read_examples
 from analysis.read.rules import Rules
 from analysis.text import how_many
 from records.files import EXAMPLES
-from records.identity import Identity, in_order
+from records.identity import Identity, in_order, sorted_hyper
 from records.reading import Unreadable
 from records.record import Metric, PlannedRun
 
@@ -208,7 +208,7 @@ def compare(
         if comparisons and comparisons[-1].baseline.arm is not arms[0]:
             of_baseline.clear()
         design = designs.get((arms[1].track, arms[0].variant, arms[1].variant))
-        baseline, idea = pair_up(*(_ruled(arms, design) if design else arms), rules)
+        baseline, idea = pair_up(*(_ruled(arms, design) if design else arms), rules, design)
         track, metric, size = idea.arm.track, arms[0].runs[0].metric, sizes[family(arms[1].track)]
         due = {
             identity: run
@@ -278,11 +278,19 @@ def _ruled(arms: tuple[Arm, Arm], design: Course) -> tuple[Arm, Arm]:
     return ruled(arms[0]), ruled(idea)
 
 
-def pair_up(baseline: Arm, idea: Arm, rules: Rules) -> tuple[Side, Side]:
-    """Select the hyper of each arm, and pair the runs of the two by seed."""
+def pair_up(
+    baseline: Arm, idea: Arm, rules: Rules, design: Course | None = None
+) -> tuple[Side, Side]:
+    """Select the hyper of each arm, unless a design has, and pair the runs of the two by seed."""
+    decided = design.chosen if design else {}
     direction = baseline.runs[0].metric.direction
     chosen = [
-        select(arm, other.seeds & (rules.tuning_seeds or other.seeds), direction)
+        select(
+            arm,
+            other.seeds & (rules.tuning_seeds or other.seeds),
+            direction,
+            sorted_hyper(decided.get((arm.track, arm.variant), {})),
+        )
         for arm, other in ((baseline, idea), (idea, baseline))
     ]
     shared = chosen[0].best.runs.keys() & chosen[1].best.runs.keys()

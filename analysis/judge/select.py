@@ -110,7 +110,9 @@ def group(runs: Iterable[RecordedRun]) -> dict[tuple[str, str], Arm]:
     return full
 
 
-def select(arm: Arm, seeds: set[int], direction: Direction) -> Selection:
+def select(
+    arm: Arm, seeds: set[int], direction: Direction, decided: HyperKey | None = None
+) -> Selection:
     """Choose the hyper with the fewest diverged runs, then the best mean validation score.
 
     Both are taken over the seeds that all candidates share and that stand in `seeds` (those of
@@ -118,6 +120,9 @@ def select(arm: Arm, seeds: set[int], direction: Direction) -> Selection:
     a hard seed; the mean, over those of them on which none of the candidates still in the race
     diverged. If that leaves no seed, the configuration with the most runs stands in, for whatever
     scores it has.
+
+    Args:
+        decided: the hyper that a design has chosen already, whatever else is now judged by.
     """
     shared = set.intersection(seeds, *(set(by_seed) for by_seed in arm.grid.values()))
     failures = {
@@ -143,5 +148,5 @@ def select(arm: Arm, seeds: set[int], direction: Direction) -> Selection:
         mean = sign * float(np.mean(candidate.validation)) if compared else 0.0
         return failures[candidate.key], mean, -len(candidate.runs)
 
-    best = min(candidates, key=badness)
+    best = min(candidates, key=lambda candidate: (candidate.key != decided, *badness(candidate)))
     return Selection(best, tuple(candidates), frozenset(shared), tuple(compared))

@@ -36,9 +36,9 @@ def read_sweeps(
 ) -> Sweeps:
     """Read everything at or below `paths`; arguments as of `judge_sweep`."""
     found = gather([Path(each) for each in ([paths] if isinstance(paths, PathLike) else paths)])
-    found.runs = judged_by(found.runs, metric)
     recorded = {run.record.identity: run for run in reversed(found.runs)}  # of two the first
-    courses = [course(rule, recorded) for rule in found.designs]
+    courses = [course(rule, recorded) for rule in found.designs]  # by the metric that was declared
+    found.runs = judged_by(found.runs, metric)
     found.planned += [run for made in courses for run in made.runs]
     arms = group(found.runs)
     judged = [run for run in found.runs if run.record.is_full]

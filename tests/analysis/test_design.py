@@ -266,6 +266,20 @@ def test_a_design_is_judged_by_its_looks(tmp_path: Path) -> None:
     assert not codes & {"tuned_on_reported_seeds", "unequal_grid"}
 
 
+def test_by_another_metric_the_runs_of_the_design_are_judged(tmp_path: Path) -> None:
+    rates = {"baseline": 0.003, "idea": 0.003}
+    made, records = followed(rule(), bowl(rates, effect=-0.3))
+    for each in records.values():  # by mae the smallest rate is best, and the idea is worse
+        mae = float(each["hyper"]["lr"]) + 0.1 * (each["variant"] == "idea") + each["seed"] / 1e6
+        each["secondary"]["mae"]["scores"] = {"validation": mae, "test": mae}
+    folder = write(tmp_path / "sweep", rule(), list(records.values()))
+    [judged] = analysed(folder, metric="mae")
+    assert judged.comparison.stop == made.stops["sequence", "idea"]
+    assert judged.comparison.idea.selection.best.hyper["lr"] == 0.003
+    assert len(judged.comparison.seeds) == 8
+    assert judged.verdict == "idea worse (significant)"
+
+
 def test_a_design_that_is_under_way_shows_effects_and_no_p(tmp_path: Path) -> None:
     _, records = followed(rule(), bowl({"baseline": 0.003, "idea": 0.003}, effect=-0.3))
     few = [each for each in records.values() if each["seed"] >= 1000 or each["seed"] < 6]
