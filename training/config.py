@@ -24,7 +24,7 @@ Seed = Annotated[int, Field(ge=0)]
 Node = dict[str, Any]  # what a `_target_` builds from
 
 
-ASIDE = ("about", "epochs")  # keys of a track's YAML that its class is not built with
+ASIDE = ("about", "epochs", "batch_size")  # keys of a track's YAML that its class is not built with
 
 
 class Section(BaseModel):
