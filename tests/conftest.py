@@ -21,6 +21,7 @@ SMALL = (
     "track.train=64",
     "track.validation=32",
     "track.test=32",
+    "track.batch_size=32",
     "training.epochs=2",
     "model.dim=16",
     "model.heads=2",

@@ -57,7 +57,7 @@ class Sequence(Forecasting):
         horizon: int = 8,
         train: int = 8000,
         validation: int = 1000,
-        test: int = 2000,
+        test: int = 4000,
         periods: tuple[float, float] = (16.0, 32.0),
         noise: float = 0.2,
         correlation: float = 0.5,
