@@ -1,4 +1,4 @@
-# make demo    tune two arms, test them, judge, print where the report is (about 50 small models)
+# make demo    tune two arms, test them, judge, print where the report is (40 to 56 small models)
 # make test    lint, types and tests; about 10 minutes on 2 cores
 # make check   that, and the slow tests
 # make results the README's tables, from the reports in results/
