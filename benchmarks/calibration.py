@@ -41,7 +41,7 @@ from training.seeding import numpy_stream
 
 ALPHA = 0.05
 SEEDS, RATES = 8, 5  # of the rows on selection
-LOOKS, TUNING, FUTILITY = [8, 12, 16], 3, 0.1  # as conf/design/tuned.yaml has them
+LOOKS, TUNING, FUTILITY = [8, 12, 16], 3, 0.05  # as conf/design/tuned.yaml has them
 RESULT = Path(__file__).resolve().parent.parent / "results" / "calibration.json"
 
 # differences of mean zero, by shape: (generator, size) → array of that size

@@ -1,8 +1,9 @@
 """Looks at a comparison while its seeds come in, with the error rate of the whole path kept.
 
 `d` is (pairs so far,) float64, in the order in which the seeds were planned; `looks` are the
-numbers of pairs at which a design looks, rising. At look k a level a may have spent a·t², t being
-the share of the last look's pairs (Lan & DeMets 1983, Biometrika 70). The reference set is that of
+numbers of pairs at which a design looks, rising. At look k a level a may have spent a·t^2.5, t being
+the share of the last look's pairs (Lan & DeMets 1983, Biometrika 70; the exponent is that of the
+fewest runs whose power stays within .05 of a fixed design's, benchmarks/calibration.py). The reference set is that of
 `statistics.sign_flip_p`, of whole paths: a flip that crossed at an earlier look is spent.
 
 The regions are nested: what crosses at a level crosses at every larger one. A boundary drawn for
@@ -36,6 +37,7 @@ from analysis.judge.statistics import (
     spread,
 )
 
+EXPONENT = 2.5  # of the spending function
 GRID = 0.05 * 2 ** (np.arange(-13 * 32, 5 * 32) / 32)  # 6·10⁻⁶ … above 1, 2 % apart
 
 
@@ -49,8 +51,8 @@ class Look(NamedTuple):
 
 
 def spending(level: float, pairs: int, looks: Sequence[int]) -> float:
-    """The part of a level that may be spent by the look at `pairs`: level · t²."""
-    return level * (pairs / looks[-1]) ** 2
+    """The part of a level that may be spent by the look at `pairs`: level · t^2.5."""
+    return level * (pairs / looks[-1]) ** EXPONENT
 
 
 def usable(looks: Sequence[int], level: float) -> list[int]:
@@ -315,7 +317,7 @@ def minimal_detectable_effect(d: Array, looks: Sequence[int], level: float) -> f
 def inflation(looks: tuple[int, ...], level: float) -> float:
     """How much larger an effect must be for these looks than for one, at the same power of 0.8.
 
-    By the normal theory of both: boundaries that spend level · t², and the mean shift of the last
+    By the normal theory of both: boundaries that spend as `spending` says, and the mean shift of the last
     look's z, found by numerical integration.
     Source: Jennison & Turnbull (2000), Group Sequential Methods, §7.2.
     """

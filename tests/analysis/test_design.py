@@ -31,7 +31,7 @@ def rule(**other: Any) -> Rule:
         "seeds": list(range(16)),
         "looks": [8, 12, 16],
         "extend": 4,
-        "futility": 0.1,
+        "futility": 0.05,
         "budgets": [],
         "alpha": 0.05,
         "margin_pct": 1.0,
@@ -258,7 +258,9 @@ def test_a_design_is_judged_by_its_looks(tmp_path: Path) -> None:
     made, records = followed(rule(), score)
     [judged] = analysed(write(tmp_path / "sweep", rule(), list(records.values())))
     assert judged.verdict == "idea better (significant)"
-    assert judged.p_value == pytest.approx(2 / 256 / 0.25)  # as at a quarter of the level
+    assert judged.p_value == pytest.approx(
+        2 / 256 / 0.5**2.5
+    )  # half of the pairs: .18 of the level
     assert len(judged.comparison.seeds) == 8
     assert judged.comparison.stop == made.stops["sequence", "idea"]
     codes = {each.code for each in judged.audits}
