@@ -209,9 +209,9 @@ def peeking(simulations: int, seed: int) -> Iterator[Row]:
 def looked_at(ideas: Array, margin: float = 0.0) -> list[tuple[Why, int]]:
     """A family's paths (ideas, pairs) by the rule of a tuned design: why and when each ended."""
     ended: dict[int, tuple[Why, int]] = {}
-    for pairs in sequential.usable(LOOKS, ALPHA / len(ideas)):
+    looks = sequential.usable(LOOKS, ALPHA / len(ideas))
+    for pairs in looks:
         so_far = [d[: ended[i][1]] if i in ended else d[:pairs] for i, d in enumerate(ideas)]
-        looks = sequential.usable(LOOKS, ALPHA / len(ideas))
         for i, why in enumerate(look(so_far, [margin] * len(ideas), looks, ALPHA, FUTILITY)):
             if why and i not in ended:
                 ended[i] = why, pairs
@@ -245,7 +245,8 @@ def looks_power(dz: float, simulations: int, seed: int) -> Iterator[Row]:
     inside = [sequential.sequential_p(each - dz, LOOKS) > ALPHA for each in used]
     yield row(what, n, f"d_z {dz:g}: the repeated interval's coverage", inside, "≥ 0.95")
     means = [float(each.mean()) > dz for each in used]
-    yield row(what, n, f"d_z {dz:g}: the plain mean overshoots", means, "> 0.5: why not it alone")
+    expected = "> 0.5: why not it alone" if dz else "0.5"
+    yield row(what, n, f"d_z {dz:g}: the plain mean overshoots", means, expected)
     few = used[: max(1, simulations // 4)]
     estimates = [sequential.median_unbiased(each, LOOKS, ALPHA) for each in few]
     over = [estimate is not None and estimate > dz for estimate in estimates]
@@ -285,6 +286,7 @@ def budget_alarm(
     effect: str,
     simulations: int,
     seed: int,
+    by_looks: bool = False,
 ) -> Row:
     """How often a decided difference is called budget_sensitive, of those that are decided.
 
@@ -297,18 +299,24 @@ def budget_alarm(
         factors: of the other budgets.
         dz: the effect at budgets up to 1, in sd.
         effect: `same` at every budget, or `vanishes` at twice the budget.
+        by_looks: whether a tuned design decides, on as many of the reported seeds as it needs.
     """
     n = reported + tuning
     at = np.arange(reported, n) if tuning else np.arange(reported)
     setting = f"effect {effect}, d_z {dz:g}, budgets {factors}, {tuning} tuning seeds"
+    setting += ", by looks" if by_looks else ""
     generator = numpy_stream(seed, "budget alarm", setting)
     hits = []
     for draws in generator.normal(size=(simulations, 1 + len(factors), n)):
         whole = draws[0] + dz
         decided = whole[:reported]
-        if not rejected(decided):
+        if by_looks:
+            [(why, pairs)] = looked_at(decided[None])
+            decided = decided[:pairs]
+        if why is not Why.DECIDED if by_looks else not rejected(decided):
             continue
-        budgets = [AtBudget(1.0, dict(enumerate(whole.tolist())))]
+        seeds = [*range(decided.size), *range(reported, n)]
+        budgets = [AtBudget(1.0, {seed: float(whole[seed]) for seed in seeds})]
         for factor, noise in zip(factors, draws[1:], strict=True):
             level = 0.0 if effect == "vanishes" and factor > 1 else dz
             budgets.append(AtBudget(factor, {int(s): float(noise[s] + level) for s in at}))
@@ -350,6 +358,7 @@ def every_row(simulations: int, seed: int) -> Iterator[Row]:
     yield from looks_equivalence(few, seed)
     for dz, effect in ((0.5, "same"), (1.0, "same"), (2.0, "vanishes")):
         yield budget_alarm(8, TUNING, (0.5, 2.0), dz, effect, simulations // 2, seed)
+    yield budget_alarm(LOOKS[-1], TUNING, (0.5,), 0.75, "same", few, seed, by_looks=True)
 
 
 def shown(rows: Iterable[Row]) -> list[Row]:

@@ -9,6 +9,7 @@ from msgspec import Meta
 from records.identity import Hyper, Value
 from records.reading import Part
 
+SPENDING = 2.5  # a look may have spent level · t^SPENDING, t being its share of all pairs
 Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
@@ -30,11 +31,25 @@ class Rule(Part):
     seeds: list[int]  # reported, in the order in which they are trained
     looks: list[int]  # pairs at which the comparison is looked at, rising; the last is all seeds
     extend: Annotated[int, Meta(ge=0)]  # values by which a grid may grow at each end
+    spending: float  # the exponent by which the level is spent: SPENDING
     futility: Share  # conditional power below which an idea is given up
     budgets: list[Annotated[float, Meta(gt=0)]]  # other factors for each chosen configuration
     alpha: float
     margin_pct: float
     family: Literal["all", "track"]
+
+    def check(self) -> None:
+        """Raise a ValueError for a rule that no sweep has written."""
+        for name, values in (("seeds", self.seeds), ("looks", self.looks)):
+            if not values or values != sorted(set(values)):
+                raise ValueError(f"design: {name} must rise, found {values}")
+        if self.looks[-1] != len(self.seeds) or not self.tuning_seeds:
+            raise ValueError(
+                "design: the last look must be at all seeds, and tuning seeds be there"
+            )
+        for track in self.tracks:
+            if self.of_track(track)[0].variant != self.baseline:
+                raise ValueError(f"design: {track} lacks the baseline {self.baseline}")
 
     @property
     def tracks(self) -> list[str]:

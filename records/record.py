@@ -65,6 +65,10 @@ class Plan(Part):
     design: Rule | None = None  # null: every combination of what was swept
     batches: list[Batch] = msgspec.field(default_factory=list)  # of a design, as they were decided
 
+    def __post_init__(self) -> None:
+        if self.design:
+            self.design.check()
+
 
 class Metric(Part):
     """The primary metric: selects, compares, decides."""

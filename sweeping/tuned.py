@@ -15,7 +15,7 @@ from analysis.judge.design import Course, grows
 from analysis.judge.sequential import usable
 from analysis.read.recorded import RecordedRun
 from analysis.text import how_many, seed_list
-from records.design import PlannedArm, Rule
+from records.design import SPENDING, PlannedArm, Rule
 from records.files import RECORD
 from records.identity import Identity, Value
 from records.record import PlannedRun, read_record
@@ -74,6 +74,7 @@ def rule_of(axes: Axes, compose: Callable[[list[list[str]]], list[DictConfig]]) 
         looks=[*(n for n in design.looks if n < len(seeds)), len(seeds)],
         extend=design.extend,
         futility=design.futility,
+        spending=SPENDING,
         budgets=design.budgets,
         alpha=analysis.alpha,
         margin_pct=analysis.margin_pct,

@@ -192,6 +192,7 @@ def compare(
         for idea in made.rule.ideas()
     }
     recorded = {run.record.identity for run in found.runs}
+    asked = {run.identity for run in found.planned}
     planned: dict[tuple[str, str], dict[Identity, PlannedRun]] = {}
     for run in found.planned:
         if run.is_full:  # the others decide nothing
@@ -208,14 +209,20 @@ def compare(
         if comparisons and comparisons[-1].baseline.arm is not arms[0]:
             of_baseline.clear()
         design = designs.get((arms[1].track, arms[0].variant, arms[1].variant))
-        baseline, idea = pair_up(*(_ruled(arms, design) if design else arms), rules, design)
+        ruled = _ruled(arms, design) if design else arms
+        baseline, idea = pair_up(*ruled, rules, design)
         track, metric, size = idea.arm.track, arms[0].runs[0].metric, sizes[family(arms[1].track)]
         due = {
             identity: run
             for arm in arms
             for identity, run in planned.get((track, arm.variant), {}).items()
         }
-        unplanned = [r for arm in arms for r in arm.runs if r.record.identity not in due]
+        unplanned = [
+            run
+            for arm in arms
+            for run in (*arm.runs, *arm.at_other_budgets)
+            if run.record.identity not in asked
+        ]
         of_idea: Kept = {}
         ulps = _ulps_apart(baseline, idea, of_baseline, of_idea)
         looks = design.looks(track) if design else None
@@ -246,7 +253,7 @@ def compare(
                 unplanned=tuple(unplanned),
                 unreadable=(*found.unreadable, *problems),
                 further_splits=_further_splits(baseline, idea, metric, rules),
-                budgets=at_budgets(*arms, (baseline.selection.best.key, idea.selection.best.key)),
+                budgets=at_budgets(*ruled, (baseline.selection.best.key, idea.selection.best.key)),
                 design=design,
             )
         )
@@ -273,6 +280,11 @@ def _ruled(arms: tuple[Arm, Arm], design: Course) -> tuple[Arm, Arm]:
             }
             if runs:
                 kept.grid[hyper] = runs
+        for factor, by_hyper in arm.other_budgets.items():
+            kept.other_budgets[factor] = {
+                hyper: {seed: run for seed, run in runs.items() if run.record.identity in asked}
+                for hyper, runs in by_hyper.items()
+            }
         return kept if kept.grid else arm
 
     return ruled(arms[0]), ruled(idea)

@@ -325,7 +325,7 @@ def _why(
         return Why.DIVERGED
     if p <= alpha:
         return Why.DECIDED
-    if p_equivalence is not None and p_equivalence <= alpha:
+    if not d.any() or (p_equivalence is not None and p_equivalence <= alpha):
         return Why.EQUIVALENT
     if d.size >= looks[-1]:
         return Why.LAST

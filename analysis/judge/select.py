@@ -35,6 +35,12 @@ class Arm:
         return [run for by_seed in self.grid.values() for run in by_seed.values()]
 
     @cached_property
+    def at_other_budgets(self) -> list[RecordedRun]:
+        """One run per factor, hyper and seed."""
+        grids = self.other_budgets.values()
+        return [run for grid in grids for by_seed in grid.values() for run in by_seed.values()]
+
+    @cached_property
     def seeds(self) -> set[int]:
         """Seeds that any of its configurations was run with."""
         return {seed for by_seed in self.grid.values() for seed in by_seed}

@@ -1,16 +1,16 @@
 """Looks at a comparison while its seeds come in, with the error rate of the whole path kept.
 
-`d` is (pairs so far,) float64, in the order in which the seeds were planned; `looks` are the
-numbers of pairs at which a design looks, rising. At look k a level a may have spent a·t^2.5, t being
-the share of the last look's pairs (Lan & DeMets 1983, Biometrika 70; the exponent is that of the
-fewest runs whose power stays within .05 of a fixed design's, benchmarks/calibration.py). The reference set is that of
+`d` is (pairs so far,) float64, in the order of the seeds; `looks` are the numbers of pairs at which
+a design looks, rising. At look k a level a may have spent a·t^2.5, t being the share of the last
+look's pairs (Lan & DeMets 1983, Biometrika 70; with a smaller exponent the power falls by more than
+.05 below that of one look, with a larger one more runs are needed). The reference set is that of
 `statistics.sign_flip_p`, of whole paths: a flip that crossed at an earlier look is spent.
 
 The regions are nested: what crosses at a level crosses at every larger one. A boundary drawn for
 each level on its own breaks that, since a larger level spends more at an earlier look and may have
 less left at a later one. So each flip has one number, the smallest level at which it has crossed,
 and at a look flips join in the order of their |sum|, each group of ties at the smallest level from
-which on no level has spent more than it may. Exact for up to 20 pairs at the last look; above, one
+which on no level has spent more than it may. Exact for up to 16 pairs at the last look; above, one
 sample of flips stands for all, the same at every look.
 """
 
@@ -28,7 +28,6 @@ from scipy.optimize import brentq
 
 from analysis.judge.statistics import (
     DRAWS,
-    EXACT_UP_TO,
     POWER,
     Array,
     Interval,
@@ -36,8 +35,10 @@ from analysis.judge.statistics import (
     equivalence_p,
     spread,
 )
+from records.design import SPENDING
 
-EXPONENT = 2.5  # of the spending function
+EXACT_UP_TO = 16  # pairs; an interval of 20 would take a quarter of a minute
+POINTS = 401  # of a grid for a density
 GRID = 0.05 * 2 ** (np.arange(-13 * 32, 5 * 32) / 32)  # 6·10⁻⁶ … above 1, 2 % apart
 
 
@@ -52,12 +53,18 @@ class Look(NamedTuple):
 
 def spending(level: float, pairs: int, looks: Sequence[int]) -> float:
     """The part of a level that may be spent by the look at `pairs`: level · t^2.5."""
-    return level * (pairs / looks[-1]) ** EXPONENT
+    return level * (pairs / looks[-1]) ** SPENDING
 
 
 def usable(looks: Sequence[int], level: float) -> list[int]:
-    """The looks at which a level can reject anything: the share of two flips of 2ⁿ fits in."""
-    return [n for n in looks if 2.0 ** (1 - n) <= spending(level, n, looks)]
+    """The looks at which a level can reject anything."""
+    return [n for n in looks if _least_share(n, looks) <= spending(level, n, looks)]
+
+
+def _least_share(pairs: int, looks: Sequence[int]) -> float:
+    """The smallest share of flips that can cross: two of 2ⁿ, or one of those that are drawn."""
+    drawn = 1 / (DRAWS + 1) if looks[-1] > EXACT_UP_TO else 0.0
+    return max(2.0 ** (1 - pairs), drawn)
 
 
 def reached(d: Array, looks: Sequence[int]) -> list[int]:
@@ -169,7 +176,7 @@ def _signs(n: int, last: int) -> Array:
     """The signs of each flip, (flips, n), the first all +1; of the exact ones half: |sum| is even.
 
     Bit i of a flip's number turns pair i + 1, so that the flip of a longer path has the number of
-    its past plus a multiple of 2^(n − 1). Beyond 20 pairs `DRAWS` drawn ones after the first.
+    its past plus a multiple of 2^(n − 1). Beyond 16 pairs `DRAWS` drawn ones after the first.
     """
     if last <= EXACT_UP_TO:
         numbers = np.arange(2 ** (n - 1))
@@ -192,15 +199,15 @@ def _rounded_up(levels: Array) -> Array:
 
 
 def conditional_power(d: Array, looks: Sequence[int], level: float) -> float:
-    """Chance that the last look rejects at `level`, if the mean so far is the true one.
+    """Chance that the last look, still to come, rejects at `level` if the mean so far is true.
 
     By the normal approximation of the path as a Brownian motion, and its last boundary without what
     earlier looks have spent. 1 without spread.
     Source: Lan & Wittes (1988), Biometrics 44.
     """
     sd, t = spread(d), d.size / looks[-1]
-    if sd is None or t >= 1:
-        return 1.0 if sd is None else float(sequential_p(d, looks) <= level)
+    if sd is None:
+        return 1.0
     b = math.sqrt(t) * math.sqrt(d.size) * float(d.mean()) / sd  # B(t) = Z √t
     to_come, far = b / t * (1 - t), float(special.ndtri(1 - level / 2))
     left = math.sqrt(1 - t)
@@ -230,7 +237,7 @@ def interval(d: Array, looks: Sequence[int], level: float) -> Interval | None:
             if far > 1e6 * sd:
                 return None
         inside, outside = 0.0, far
-        while outside - inside > 1e-6 * sd:
+        while outside - inside > 1e-4 * sd:
             middle = (inside + outside) / 2
             inside, outside = (middle, outside) if kept(middle) > 0 else (inside, middle)
         return centre + side * outside
@@ -293,11 +300,7 @@ def equivalence(d: Array, looks: Sequence[int], margin: float) -> float | None:
 
 def least_p(looks: Sequence[int]) -> float:
     """The smallest sequential p that any path of so many pairs could have."""
-    return min(
-        max(2.0 ** (1 - n), 1 / (DRAWS + 1) if looks[-1] > EXACT_UP_TO else 0.0)
-        / spending(1.0, n, looks)
-        for n in looks
-    )
+    return min(_least_share(n, looks) / spending(1.0, n, looks) for n in looks)
 
 
 def minimal_detectable_effect(d: Array, looks: Sequence[int], level: float) -> float | None:
@@ -317,32 +320,56 @@ def minimal_detectable_effect(d: Array, looks: Sequence[int], level: float) -> f
 def inflation(looks: tuple[int, ...], level: float) -> float:
     """How much larger an effect must be for these looks than for one, at the same power of 0.8.
 
-    By the normal theory of both: boundaries that spend as `spending` says, and the mean shift of the last
-    look's z, found by numerical integration.
-    Source: Jennison & Turnbull (2000), Group Sequential Methods, §7.2.
+    By the normal theory of both: B(t) is N(drift·t, t), and stays within bounds that spend what
+    they may; its density is carried from look to look on a grid.
+    Source: Armitage, McPherson & Rowe (1969), Journal of the Royal Statistical Society A 132.
     """
-    from scipy.stats import multivariate_normal  # a second that few need
-
     if len(looks) == 1:
         return 1.0
     t = np.array(looks) / looks[-1]
-    correlation = np.sqrt(np.minimum.outer(t, t) / np.maximum.outer(t, t))
-
-    def stays(bounds: Sequence[float], shift: float) -> float:  # within all bounds so far
-        k = len(bounds)
-        mean, far = shift * np.sqrt(t[:k]), np.array(bounds)
-        normal = multivariate_normal(mean, correlation[:k, :k], seed=0, maxpts=200_000 * k)
-        return float(normal.cdf(far, lower_limit=-far))
-
-    bounds: list[float] = []
-    for pairs in looks:
+    steps = np.diff(t, prepend=0.0)
+    bounds: list[float] = []  # of |B| at each look
+    path = _Path.start()
+    for pairs, step in zip(looks, steps, strict=True):
         spent = spending(level, pairs, looks)
         bounds.append(
-            brentq(lambda far, s=spent: 1 - stays([*bounds, far], 0.0) - s, 0.5, 12, xtol=1e-4)
+            brentq(lambda far, p=path, s=spent, dt=step: 1 - p.within(far, dt, 0.0) - s, 0.01, 12)
         )
+        path = path.after(bounds[-1], step, 0.0)
+
+    def power(drift: float) -> float:
+        path = _Path.start()
+        for far, step in zip(bounds, steps, strict=True):
+            path = path.after(far, step, drift)
+        return 1 - float(path.mass.sum())
+
     alone = -special.ndtri(level / 2)
-    needed = brentq(lambda shift: 1 - stays(bounds, shift) - POWER, 0.5, 12, xtol=1e-4)
+    needed = brentq(lambda drift: power(drift) - POWER, 0.5, 12)
     fixed = brentq(
-        lambda shift: special.ndtr(shift - alone) + special.ndtr(-shift - alone) - POWER, 0.5, 12
+        lambda drift: special.ndtr(drift - alone) + special.ndtr(-drift - alone) - POWER, 0.5, 12
     )
     return max(1.0, float(needed / fixed))
+
+
+class _Path(NamedTuple):
+    """Where B is if it has stayed within all bounds so far: the mass at each of some points."""
+
+    points: Array
+    mass: Array
+
+    @staticmethod
+    def start() -> _Path:
+        return _Path(np.zeros(1), np.ones(1))
+
+    def within(self, far: float, step: float, drift: float) -> float:
+        """Chance to be within ± far a step of time later."""
+        mean, sd = self.points + drift * step, math.sqrt(step)
+        chance = special.ndtr((far - mean) / sd) - special.ndtr((-far - mean) / sd)
+        return float(self.mass @ chance)
+
+    def after(self, far: float, step: float, drift: float) -> _Path:
+        """A step of time later, within ± far: the mass of each cell of a grid, at its middle."""
+        edges = np.linspace(-far, far, POINTS + 1)
+        mean, sd = self.points + drift * step, math.sqrt(step)
+        below = special.ndtr((edges[:, None] - mean) / sd)  # (edges, points)
+        return _Path((edges[1:] + edges[:-1]) / 2, np.diff(below, axis=0) @ self.mass)

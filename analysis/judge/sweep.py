@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.errors import AnalysisError
 from analysis.judge.compare import Matched, compare, match
 from analysis.judge.design import Course, course
 from analysis.judge.select import Arm, group
 from analysis.judge.verdict import Judged, judge
 from analysis.read.gather import Gathered, gather
 from analysis.read.rules import Rules, agreed, judged_by
+from records.design import SPENDING, Rule
 
 PathLike = str | Path
 
@@ -37,12 +39,32 @@ def read_sweeps(
     """Read everything at or below `paths`; arguments as of `judge_sweep`."""
     found = gather([Path(each) for each in ([paths] if isinstance(paths, PathLike) else paths)])
     recorded = {run.record.identity: run for run in reversed(found.runs)}  # of two the first
+    _check(found.designs)
     courses = [course(rule, recorded) for rule in found.designs]  # by the metric that was declared
     found.runs = judged_by(found.runs, metric)
     found.planned += [run for made in courses for run in made.runs]
     arms = group(found.runs)
     judged = [run for run in found.runs if run.record.is_full]
     return Sweeps(found, arms, agreed(judged, partial, **asked), courses)
+
+
+def _check(designs: Sequence[Rule]) -> None:
+    """Raise an AnalysisError for designs that cannot be followed, or not together."""
+    seen: set[tuple[str, str, str]] = set()
+    for rule in designs:
+        if rule.spending != SPENDING:
+            raise AnalysisError(
+                f"a tuned design spends its level by t^{rule.spending:g}, and this version by "
+                f"t^{SPENDING:g}: judge it by the version that began it"
+            )
+        for idea in rule.ideas():
+            comparison = (idea.track, rule.baseline, idea.variant)
+            if comparison in seen:
+                raise AnalysisError(
+                    f"two tuned designs compare {idea.variant} with {rule.baseline} on "
+                    f"{idea.track}: looks of one know nothing of the other's; judge each by itself"
+                )
+            seen.add(comparison)
 
 
 def judge_arms(sweeps: Sweeps, matched: Matched) -> list[Judged]:

@@ -164,8 +164,10 @@ def looks_rows(judged: Judged) -> list[tuple[str, str]]:
     design, effect = judged.comparison.design, judged.comparison.effect
     if design is None:
         return []
+    # in a family a smaller one may, once others are decided
+    alone = " alone" if judged.comparison.family_size > 1 else ""
     made = [
-        f"{look.pairs} pairs: |difference| ≥ {number(look.boundary)} decides"
+        f"{look.pairs} pairs: |difference| ≥ {number(look.boundary)} decides{alone}"
         + ("" if judged.is_void else f", p {number(look.p)}")
         for look in effect.looks
     ]

@@ -102,6 +102,8 @@ def test_the_kept_rows_are_those_of_the_script():
     assert labels == [row[:3] for row in calibration.every_row(10, seed=1)]
     [again] = calibration.power(12, kept["simulations"], kept["seed"])
     assert again._asdict() in kept["rows"]
+    [again] = calibration.looks_equivalence(kept["simulations"] // 5, kept["seed"])
+    assert again._asdict() in kept["rows"]
 
 
 def test_a_tuned_design_keeps_its_level_and_spends_fewer_runs():

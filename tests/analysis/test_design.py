@@ -11,11 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.judge.design import Course, Why, beyond, course
+from analysis.errors import AnalysisError
+from analysis.judge.design import Course, Why, beyond, course, look
 from analysis.read.recorded import RecordedRun
-from records.design import PlannedArm, Rule
+from records.design import SPENDING, PlannedArm, Rule
 from records.identity import Identity
-from records.record import PlannedRun, Record
+from records.reading import Unreadable
+from records.record import PlannedRun, Record, read_plan
 from tests.analysis.builder import analysed, diverge, record, write_run
 
 Score = Callable[[PlannedRun], float | None]  # on both splits; None: it diverged
@@ -32,6 +34,7 @@ def rule(**other: Any) -> Rule:
         "looks": [8, 12, 16],
         "extend": 4,
         "futility": 0.05,
+        "spending": SPENDING,
         "budgets": [],
         "alpha": 0.05,
         "margin_pct": 1.0,
@@ -307,6 +310,77 @@ def test_a_look_outside_the_plan_enters_nothing_and_is_told(tmp_path: Path) -> N
     [told] = [each for each in judged.audits if each.code == "unplanned_run"]
     assert "8 runs" in told.message
     assert len(judged.comparison.seeds) == 8
+
+
+def test_other_budgets_are_those_of_the_rule_alone(tmp_path: Path) -> None:
+    score = bowl({"baseline": 0.003, "idea": 0.003}, effect=-0.3)
+    _, records = followed(rule(budgets=[0.5]), score)
+    hyper = {**HYPER, "lr": 0.003}
+    more = [
+        made_up(PlannedRun(track="sequence", variant=name, seed=seed, hyper=hyper,
+                           budget_factor=factor), score)
+        for name in ("baseline", "idea") for seed in (8, 9) for factor in (0.5, 1.0)
+    ]  # fmt: skip
+    both = [*records.values(), *more]
+    [judged] = analysed(write(tmp_path / "more", rule(budgets=[0.5]), both))
+    seeds = {each.factor: sorted(each.d) for each in judged.comparison.budgets}
+    assert seeds == {0.5: [1000, 1001, 1002], 1.0: [*range(8), 1000, 1001, 1002]}
+    [told] = [each for each in judged.audits if each.code == "unplanned_run"]
+    assert "8 runs" in told.message
+
+
+def test_two_designs_of_one_comparison_are_not_judged_together(tmp_path: Path) -> None:
+    _, records = followed(rule(), bowl({"baseline": 0.003, "idea": 0.003}, effect=-0.3))
+    for name in ("one", "other"):
+        write(tmp_path / name, rule(), list(records.values()))
+    with pytest.raises(AnalysisError, match="two tuned designs compare idea with baseline on seq"):
+        analysed(tmp_path)
+
+
+def test_a_design_of_another_spending_is_refused(tmp_path: Path) -> None:
+    _, records = followed(rule(), bowl({"baseline": 0.003, "idea": 0.003}))
+    with pytest.raises(
+        AnalysisError, match=r"spends its level by t\^2, and this version by t\^2.5"
+    ):
+        analysed(write(tmp_path / "one", rule(spending=2.0), list(records.values())))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"looks": [16, 8]}, "looks must rise"),
+        ({"looks": []}, "looks must rise"),
+        ({"looks": [8, 12]}, "the last look must be at all seeds"),
+        ({"seeds": [*range(14), 15, 14]}, "seeds must rise"),
+        ({"tuning_seeds": []}, "tuning seeds be there"),
+        ({"baseline": "other"}, "lacks the baseline other"),
+    ],
+)
+def test_a_rule_that_no_sweep_has_written_is_unreadable(
+    tmp_path: Path, wrong: dict[str, Any], told: str
+) -> None:
+    folder = write(tmp_path / "one", rule(**wrong), [])
+    with pytest.raises(Unreadable, match=told):
+        read_plan(str(folder / "plan.json"))
+
+
+def test_a_family_by_hand() -> None:
+    """Eight pairs of which all have one sign: p = 1/128 / (8/16)^2.5 = .0442; α/2 has no such."""
+    all_better, mixed = -np.arange(1.0, 9.0), np.array([1.0, -1.1, 2.0, -2.2, 3.0, -3.3, 0.5, -0.6])
+    looks = [8, 16]
+    one = look([all_better], [0.0], looks, 0.05, 0.05)
+    assert one == [Why.DECIDED]
+    assert look([all_better, mixed], [0.0, 0.0], looks, 0.05, 0.05)[0] is None  # 2 · .0442
+    # a rejected null passes its level on: at α/1 the other is decided too; given up it is not
+    longer = -np.arange(1.0, 17.0)
+    assert look([longer, all_better], [0.0, 0.0], looks, 0.05, 0.05) == [Why.DECIDED, Why.DECIDED]
+    assert look([mixed, all_better], [0.0, 0.0], looks, 0.05, 0.05) == [Why.FUTILE, None]
+    close = mixed / 100
+    assert look([close, all_better], [1.0, 1.0], looks, 0.05, 0.05) == [Why.EQUIVALENT, None]
+
+
+def test_arms_that_are_one_need_no_further_pair() -> None:
+    assert look([np.zeros(8)], [0.0], [8, 16], 0.05, 0.05) == [Why.EQUIVALENT]
 
 
 def test_a_grid_grown_in_one_arm_only_enters_nothing_and_is_told(tmp_path: Path) -> None:

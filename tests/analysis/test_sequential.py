@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from analysis.judge import sequential
 from analysis.judge.sequential import look_at, sequential_p
@@ -216,3 +217,26 @@ def test_equivalence_spends_the_level_once() -> None:
     assert sequential.equivalence(d, [4, 8], 0.5) == min(first / 0.5**2.5, second / (1 - 0.5**2.5))
     assert sequential.equivalence(d[:3], [4, 8], 0.5) is None
     assert sequential.equivalence(d, [8], 0.5) == second
+
+
+@pytest.mark.parametrize(("looks", "level"), [((8, 12, 16), 0.05), ((5, 10), 0.1)])
+def test_what_the_looks_cost_against_simulated_paths(looks: tuple[int, ...], level: float) -> None:
+    """Bounds by quantiles of paths without effect; then the drift that 80 % of paths show."""
+    t = np.array(looks) / looks[-1]
+    steps = np.diff(t, prepend=0.0)
+    walks = np.random.default_rng(0).normal(size=(400_000, len(looks))) * np.sqrt(steps)
+    b = np.cumsum(walks, axis=1)
+    bounds, kept = list[float](), np.full(len(b), True)
+    for k, pairs in enumerate(looks):
+        more = sequential.spending(level, pairs, looks) * len(b) - (~kept).sum()
+        bounds.append(float(np.sort(np.abs(b[kept, k]))[-round(more)]))
+        kept &= np.abs(b[:, k]) < bounds[-1]
+    inflated = sequential.inflation(looks, level) * (
+        stats.norm.ppf(1 - level / 2) + stats.norm.ppf(0.8)
+    )
+    found = (np.abs(b + inflated * t) >= bounds).any(axis=1).mean()
+    assert found == pytest.approx(0.8, abs=0.005)
+
+
+def test_many_looks_cost_no_time() -> None:
+    assert 1.0 < sequential.inflation(tuple(range(8, 21)), 0.05) < 1.1

@@ -38,7 +38,7 @@ def _larger(noise: Noise) -> str:
         return "Test on ten times as many; of so few what training adds cannot be told."
     return (
         f"Test on {float(rounded_up(needed, 2)):.0f} examples: then the sample's share would be a "
-        "quarter. Scoring them costs little beside training."
+        "quarter."
     )
 
 
