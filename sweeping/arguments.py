@@ -19,7 +19,7 @@ from training.paths import CONF
 
 MOST = 10_000  # values that one key may take in a sweep
 SEEDS = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")  # 0-7
-TUNING_SEEDS = "analysis.tuning_seeds"
+TUNING_SEEDS = ("analysis.tuning_seeds", "design.tuning_seeds")
 EACH_RUN = "each_run"  # Hydra's tag on what is for each run to take, as it was typed
 DELETED = f"+{EACH_RUN}"  # the key of a deletion that is, which cannot be tagged
 
@@ -160,14 +160,14 @@ def _seeds_in_one(overrides: list[Override], parser: OverridesParser) -> list[Ov
 
 
 def _tuning_seeds(override: Override, parser: OverridesParser) -> Override:
-    """`analysis.tuning_seeds=0-3,7` as the list that it means; any other override as it is."""
-    if override.key_or_group != TUNING_SEEDS or override.is_delete():
+    """Tuning seeds such as `0-3,7` as the list that they mean; any other override as it is."""
+    if override.key_or_group not in TUNING_SEEDS or override.is_delete():
         return override
     value = override.value()
     given = [*map(_text, value)] if isinstance(value, list) else [*_values(override)]
     if not all(each.isdecimal() or SEEDS.fullmatch(each) for each in given):
         return override
-    seeds = dict.fromkeys(seed for each in given for seed in _seeds(each, TUNING_SEEDS))
+    seeds = dict.fromkeys(seed for each in given for seed in _seeds(each, override.key_or_group))
     [one] = parser.parse_overrides([f"{override.get_key_element()}=[{','.join(seeds)}]"])
     return one
 

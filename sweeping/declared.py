@@ -10,12 +10,13 @@ from typing import Any
 from training.config import Config
 from training.errors import UserError
 
-OPTIONS = {  # key → the option of analyze.py that judges by something else
+OPTIONS = {  # key → the option of analyze.py that judges by something else, if there is one
     "baseline": "--baseline",
     "analysis.alpha": "--alpha",
     "analysis.margin_pct": "--margin-pct",
     "analysis.family": "--family",
     "analysis.tuning_seeds": "--tuning-seeds",
+    "analysis.report_tuning_seeds": "",
 }
 
 
@@ -34,7 +35,10 @@ def refuse_other_rules(kept: Iterable[Mapping[str, Any]], config: Config, direct
             now = ", ".join(_text(asked[key]) for key in other)
             # an arm must be named, and of no tuning seeds there is nothing to say
             options = [
-                each for key in other if asked[key] for each in (OPTIONS[key], _bare(asked[key]))
+                each
+                for key in other
+                if asked[key] and OPTIONS[key]
+                for each in (OPTIONS[key], _bare(asked[key]))
             ]
             judge = shlex.join(["python", "analyze.py", str(directory), *options])
             otherwise = f", and judge by something else with `{judge}` (an audit will tell)"

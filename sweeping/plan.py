@@ -156,9 +156,13 @@ def _taken(
 ) -> tuple[set[int], Reasons]:
     """Copy other sweeps' runs that would come out the same here; which, and why not the others."""
     taken, foreign = set[int](), defaultdict[str, list[int]](list)
+    declared: Json = {"baseline": config.baseline}  # by what is taken, whatever it said
+    replaced = {"baseline"}
+    if config.design.kind == "tuned":  # which seeds tune is said in its plan
+        declared["analysis"] = config.analysis.model_dump()
+        replaced |= {"analysis.tuning_seeds", "analysis.report_tuning_seeds"}
     for i, (source, record) in borrowed.items():
-        # its baseline is made to be this sweep's
-        rules = [key for key in declares_otherwise(record, config) if key != "baseline"]
+        rules = [key for key in declares_otherwise(record, config) if key not in replaced]
         if why := resume.changed(record["hashes"] | _environment(record), today[i]):
             foreign[f"not taken from {source.parent}: {why} differs"].append(i)
         elif rules:
@@ -166,7 +170,7 @@ def _taken(
                 i
             )
         else:
-            resume.take(source, directory / names[i], config.baseline)
+            resume.take(source, directory / names[i], declared)
             taken.add(i)
     return taken, foreign
 

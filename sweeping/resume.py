@@ -75,16 +75,16 @@ def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     return None
 
 
-def take(source: Path, directory: Path, baseline: str | None) -> None:
+def take(source: Path, directory: Path, declared: Mapping[str, Any]) -> None:
     """Copy a finished run from another sweep, whole or not at all; its record says where from.
 
-    `baseline`: the arm that this sweep names as baseline, which makes no difference to a run.
+    `declared`: what this sweep declares instead, which makes no difference to a run.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     draft = directory.with_name(f".{directory.name}.{os.getpid()}")
     shutil.copytree(source, draft)
     record = json.loads((draft / RECORD).read_text())
-    write_json(draft / RECORD, record | {"baseline": baseline, "taken_from": str(source)})
+    write_json(draft / RECORD, record | declared | {"taken_from": str(source)})
     if directory.exists():
         shutil.rmtree(directory)  # what an unfinished try left
     draft.rename(directory)

@@ -19,22 +19,42 @@ from records.design import SPENDING, PlannedArm, Rule
 from records.files import RECORD
 from records.identity import Identity, Value
 from records.record import PlannedRun, read_record
-from training.config import TUNABLE_GROUPS, TunedDesign, run_identity, run_name, validated
+from training.config import (
+    TUNABLE_GROUPS,
+    TunedDesign,
+    config_hashes,
+    run_identity,
+    run_name,
+    validated,
+)
 from training.errors import UserError
 
 Axes = Mapping[str, Sequence[str]]  # of a sweep: key → an override for each of its values
 
 
-def seeded(axes: Axes, config: DictConfig) -> dict[str, list[str]]:
-    """The axes with reported seeds: those that are swept, else as many as the last look has pairs.
+class Frozen:
+    """What each arm was configured as when its first run was composed."""
 
-    Args:
-        config: of the sweep, not checked yet.
-    """
+    def __init__(self) -> None:
+        self.hashes: dict[tuple[str, str], Mapping[str, str]] = {}
+
+    def check(self, configs: Iterable[DictConfig]) -> None:
+        """Raise a UserError where an arm is configured otherwise than it was."""
+        for config in configs:
+            choices, hashes = config.hydra.runtime.choices, config_hashes(config)
+            before = self.hashes.setdefault((choices.track, choices.variant), hashes)
+            if changed := [part for part in hashes if hashes[part] != before.get(part)]:
+                raise UserError(
+                    f"the {changed[0]} of {choices.variant} on {choices.track} is configured "
+                    "otherwise than when this sweep began: an edited YAML; take the edit back and "
+                    "resume, or choose another hydra.sweep.dir"
+                )
+
+
+def seeded(axes: Axes, design: TunedDesign) -> dict[str, list[str]]:
+    """The axes with reported seeds: those swept, else as many as the last look has pairs."""
     given = {key: list(entries) for key, entries in axes.items()}
-    looks = config.design.looks
-    if "seed" not in given and all(isinstance(pairs, int) for pairs in looks):
-        given["seed"] = [f"seed={seed}" for seed in range(max(looks, default=1))]
+    given.setdefault("seed", [f"seed={seed}" for seed in range(max(design.looks))])
     return given
 
 
@@ -53,6 +73,8 @@ def rule_of(axes: Axes, compose: Callable[[list[list[str]]], list[DictConfig]]) 
     checked = validated(composed[0])
     design, analysis = checked.design, checked.analysis
     assert isinstance(design, TunedDesign)
+    if len(said.get("budget", "1")) > 1 or checked.budget != 1:
+        raise UserError("budget is not for design=tuned: design.budgets names the other budgets")
     arms = [
         PlannedArm(who["track"], who["variant"], who["hyper"])
         for who in (run_identity(cfg, cfg.hydra.runtime.choices) for cfg in composed)
@@ -64,7 +86,7 @@ def rule_of(axes: Axes, compose: Callable[[list[list[str]]], list[DictConfig]]) 
             f"{loose[0]} is swept, and is not tunable; design=tuned sweeps track, variant, seed "
             f"and what is tunable: {', '.join(checked.tunable)}"
         )
-    seeds = [_seed(value) for value in said["seed"]]
+    seeds = sorted(_seed(value) for value in said["seed"])
     rule = Rule(
         arms=arms,
         baseline=checked.baseline or "",
@@ -86,9 +108,8 @@ def rule_of(axes: Axes, compose: Callable[[list[list[str]]], list[DictConfig]]) 
 
 def _check(rule: Rule, design: TunedDesign) -> None:
     """Raise a UserError for a rule that could decide nothing, or contradicts itself."""
-    for name, seeds in (("design.tuning_seeds", rule.tuning_seeds), ("seed", rule.seeds)):
-        if twice := [seed for seed in seeds if seeds.count(seed) > 1]:
-            raise UserError(f"{name} names {twice[0]} twice: name each seed once")
+    if len(set(rule.seeds)) < len(rule.seeds):
+        raise UserError(f"seed={','.join(map(str, rule.seeds))}: sweep each value once")
     if both := sorted(set(rule.tuning_seeds) & set(rule.seeds)):
         raise UserError(
             f"design.tuning_seeds and the reported seeds share seed {seed_list(both)}: hyper must "
@@ -207,7 +228,10 @@ def read(
         run.identity: str(directory / run_name(_root_=config))
         for config, run in zip(configs, runs, strict=True)
     }
-    return {
-        who: RecordedRun(read_record(os.path.join(folder, RECORD)), folder)
-        for who, folder in folders.items()
-    }
+    found = {}
+    for who, folder in folders.items():
+        run = RecordedRun(read_record(os.path.join(folder, RECORD)), folder)
+        if run.record.identity != who:
+            raise UserError(f"{folder} holds another run than its name says: take it away, resume")
+        found[who] = run
+    return found

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
 
 from training.errors import UserError, no_such
 
@@ -91,11 +91,12 @@ class TunedDesign(Section):
     grid: dict[str, str]
     tuning_seeds: Annotated[list[Seed], Field(min_length=1)]
     extend: Annotated[int, Field(ge=0)]
-    looks: Annotated[list[Count], Field(min_length=1)]
+    looks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
     futility: Annotated[float, Field(ge=0, lt=1)]
     budgets: list[Positive]
 
 
+Design = Annotated[FixedDesign | TunedDesign, Field(discriminator="kind")]
 DESIGNS = ("fixed", "tuned")  # which pydantic puts between `design` and its key
 
 
@@ -121,7 +122,7 @@ class Config(Section):
     budget: Positive
     tunable: list[str]
     baseline: str | None
-    design: Annotated[FixedDesign | TunedDesign, Field(discriminator="kind")]
+    design: Design
     analysis: Analysis
     reuse: list[str]
     allow: list[str]
@@ -152,6 +153,10 @@ def validated(cfg: DictConfig) -> Config:
             "analysis.tuning_seeds and design.tuning_seeds are both given: a tuned design tunes on "
             "its own; say design.tuning_seeds alone"
         )
+    if tuned and config.analysis.report_tuning_seeds:
+        raise UserError(
+            "analysis.report_tuning_seeds is not for design=tuned, which never reports them"
+        )
     for key in config.tunable:
         if key == "seed" or config.tunable.count(key) > 1:
             raise UserError(f"tunable names {key}: must name each key once, and never the seed")
@@ -176,9 +181,25 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
     return cast(dict[str, Any], OmegaConf.to_container(task, resolve=True))
 
 
+def checked_design(cfg: DictConfig) -> FixedDesign | TunedDesign:
+    """The design alone, of a sweep whose runs are not composed yet; raises as `validated`."""
+    said = OmegaConf.to_container(cfg.design, resolve=True)
+    try:
+        return TypeAdapter[FixedDesign | TunedDesign](Design).validate_python(said)
+    except ValidationError as error:
+        found = [{**each, "loc": ("design", *each["loc"])} for each in error.errors()]
+        raise UserError("; ".join(_sentence(e, {"design": said}) for e in found)) from None
+
+
 def _sentence(error: Any, container: Any) -> str:
     """One of pydantic's errors in words."""
-    *parents, name = (part for part in error["loc"] if part not in DESIGNS)
+    loc = list(error["loc"])
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        found = error["input"].get("kind") if isinstance(error["input"], dict) else error["input"]
+        return f"{loc[0]}.kind must be {' or '.join(DESIGNS)}, found {found!r}"
+    if loc[0] == "design" and loc[1] in DESIGNS:
+        del loc[1]
+    *parents, name = loc
     key = ".".join(map(str, [*parents, name]))
     if error["type"] == "extra_forbidden":
         for parent in parents:

@@ -133,7 +133,8 @@ def test_a_design_that_was_changed_is_refused(sweep: Path, shell: Shell) -> None
     ("given", "told"),
     [
         (["design.tuning_seeds=[3,1000]"], "share seed 3"),
-        (["design.tuning_seeds=[5,5]", "seed=0-3"], "names 5 twice"),
+        (["design.tuning_seeds=1000-1002,5"], "share seed 5"),
+        (["seed=3,3"], "sweep each value once"),
         (["design.looks=[12,8]"], "design.looks must rise"),
         (["seed=0-3"], "at a last look of 4 pairs nothing could be significant"),
         (["lr=0.001,0.003"], "lr has 2 values: a grid that is to grow needs three"),
@@ -144,8 +145,17 @@ def test_a_design_that_was_changed_is_refused(sweep: Path, shell: Shell) -> None
         (["analysis.tuning_seeds=[4]"], "say design.tuning_seeds alone"),
         (["design.budgets=[1]"], "design.budgets must hold each factor once, and not 1"),
         (["design.futility=2"], "design.futility must be less than 1, found 2"),
-        (["seed=a"], "seed=a: must be a whole number"),
+        (["seed=0,a"], "seed=a: must be a whole number"),
         (["design.looks=[]"], "design.looks must"),
+        (["design.looks=8"], "design.looks must"),
+        (["design.looks=null"], "design.looks must"),
+        (["design.looks=[0]"], "design.looks.0 must"),
+        (["design.looks=[-3]"], "design.looks.0 must"),
+        (["design.grid=null"], "design.grid must"),
+        (["design.kind=foo"], "design.kind must be fixed or tuned, found 'foo'"),
+        (["budget=0.5"], "budget is not for design=tuned"),
+        (["budget=0.5,1"], "budget is not for design=tuned"),
+        (["analysis.report_tuning_seeds=true"], "report_tuning_seeds is not for design=tuned"),
         (["lr=0.001,0.001,0.003"], "sweep each value once"),
     ],
 )
@@ -173,3 +183,69 @@ def test_a_look_that_could_decide_nothing_is_told(shell: Shell, tmp_path: Path) 
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert "no look at 5 pairs, of which so few could decide nothing" in first
+
+
+def tuned_in(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "train.py", *SHORT, *more]
+    return subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
+
+
+def test_seeds_are_trained_and_judged_in_their_order(tmp_path: Path, sweep: Path) -> None:
+    """Whatever the order in which they were typed: the plan is that of the plain command."""
+    seeds = "seed=" + ",".join(map(str, reversed(range(8))))
+    copy = Path(shutil.copytree(sweep, tmp_path / "copy"))
+    assert tuned_in(ROOT, seeds, f"hydra.sweep.dir={copy}").returncode == 0
+    assert json.loads((copy / "plan.json").read_text())["design"]["seeds"] == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    [
+        ("conf/optimizer/adamw.yaml", "weight_decay: 0.01", "weight_decay: 0.02",
+         (2, "the optimizer of baseline on sequence is configured otherwise")),
+        ("models/attention.py", '"""', '"""\n', (1, "models/attention.py changed under way")),
+    ],
+)  # fmt: skip
+def test_what_is_edited_after_the_first_batch_stops_the_sweep(
+    tmp_path: Path, file: str, old: str, new: str, told: tuple[int, str]
+) -> None:
+    """As what is edited during a batch does."""
+    home = tmp_path / "home"
+    shutil.copytree(ROOT, home, ignore=shutil.ignore_patterns(".*", "multirun", "outputs"))
+    directory = tmp_path / "sweep"
+    command = [sys.executable, "train.py", *SHORT, f"hydra.sweep.dir={directory}"]
+    process = subprocess.Popen(
+        command, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    while not list(tmp_path.rglob("result.json")):  # planned, composed and hashed
+        assert process.poll() is None
+        time.sleep(0.05)
+    while len(list(directory.rglob("result.json"))) < 12:  # the last of the first batch
+        assert process.poll() is None
+        time.sleep(0.005)
+    text = (home / file).read_text()
+    assert old in text
+    (home / file).write_text(text.replace(old, new, 1))
+    _, said = process.communicate()
+    assert process.returncode == told[0], said
+    assert told[1] in said
+    assert "Traceback" not in said
+
+
+def test_finished_baselines_are_taken_from_a_fixed_sweep(tmp_path: Path) -> None:
+    fixed = ["-m", "variant=baseline", "seed=0-7,90,91", "lr=0.0015,0.003,0.006,0.012",
+             *small("training.epochs=1"), f"hydra.sweep.dir={tmp_path / 'fixed'}"]  # fmt: skip
+    subprocess.run([sys.executable, "train.py", *fixed], cwd=ROOT, check=True, capture_output=True)
+    done = tuned_in(ROOT, f"reuse=[{tmp_path / 'fixed'}]", f"hydra.sweep.dir={tmp_path / 'tuned'}")
+    assert done.returncode == 0, done.stderr
+    taken = {
+        (record["variant"], record["seed"])
+        for path in (tmp_path / "tuned").rglob("result.json")
+        if "taken_from" in (record := json.loads(path.read_text()))
+    }
+    assert {variant for variant, _ in taken} == {"baseline"}
+    assert {90, 91, 0, 7} <= {seed for _, seed in taken}
+    judged = subprocess.run([sys.executable, "analyze.py", str(tmp_path / "tuned")], cwd=ROOT,
+                            capture_output=True, text=True, check=False)  # fmt: skip
+    assert judged.returncode == 0, judged.stderr
+    assert "rules_changed" not in judged.stdout
