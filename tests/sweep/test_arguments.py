@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from sweeping.arguments import combinations, meant, understood
+from sweeping.arguments import axes, combinations, meant, understood
 from tests.conftest import names
 from training.errors import UserError, readable
 
@@ -138,7 +138,7 @@ def test_a_deletion_below_a_group_is_left_to_each_run(typed: str) -> None:
 
 
 def grid(*typed: str, **params: str) -> list[list[str]]:
-    return combinations(params, typed, None)  # type: ignore[arg-type]  # which lists what globs mean
+    return combinations(axes(params, typed, None))  # type: ignore[arg-type]  # which lists what globs mean
 
 
 def test_every_value_is_combined_with_every_other() -> None:

@@ -37,8 +37,8 @@ def test_noise_is_stationary_with_the_correlation_it_claims() -> None:
 def test_windows_are_standardised_by_their_context_alone() -> None:
     track = Sequence(streams())
     inputs = track.test.inputs.double()
-    assert inputs.shape == (300, 32, 1)
-    assert track.test.targets.shape == (300, 8)
+    assert inputs.shape == (4000, 32, 1)
+    assert track.test.targets.shape == (4000, 8)
     np.testing.assert_allclose(inputs.mean(1), 0, atol=1e-6)
     np.testing.assert_allclose(inputs.std(1, correction=0), 1, atol=1e-5)
 

@@ -475,7 +475,7 @@ TRACKS = {
     "inputs without targets": (
         "def __init__(self, streams, **sizes):\n        super().__init__(streams, **sizes)\n"
         "        self.splits['test'] = Split(self.test.inputs, self.test.targets[1:])",
-        "mine.Bad.__init__ must give as many inputs as targets of test, found (300, 299)",
+        "mine.Bad.__init__ must give as many inputs as targets of test, found (4000, 3999)",
     ),
     "a split of another name": (
         "def __init__(self, streams, **sizes):\n        super().__init__(streams, **sizes)\n"
@@ -508,7 +508,7 @@ TRACKS = {
         "        self.splits = {n: Split(s.inputs.mT, s.targets) for n, s in "
         "self.splits.items()}",
         "mine.Bad.time_axis must have its 32 steps along dimension 1 of the inputs, found inputs "
-        "(800, 1, 32)",
+        "(8000, 1, 32)",
     ),
     "an encoder that starts at random": (
         "def encoder(self, dim):\n        class Odd(nn.Linear): pass\n"
