@@ -357,7 +357,7 @@ def every_row(simulations: int, seed: int) -> Iterator[Row]:
         yield from looks_power(dz, few, seed)
     yield from looks_equivalence(few, seed)
     for dz, effect in ((0.5, "same"), (1.0, "same"), (2.0, "vanishes")):
-        yield budget_alarm(8, TUNING, (0.5, 2.0), dz, effect, simulations // 2, seed)
+        yield budget_alarm(8, TUNING, (0.5, 2.0), dz, effect, max(simulations // 2, 40), seed)
     yield budget_alarm(LOOKS[-1], TUNING, (0.5,), 0.75, "same", max(few, 8), seed, by_looks=True)
 
 

@@ -51,7 +51,7 @@ SWEEPS = {  # name → its command line, and the verdict and audits that it must
             *SMALL[5:],
         ),
         "idea worse (significant)",
-        {"untuned", "parameter_parity", "flop_parity", "memory_parity"},
+        {"untuned", "noisy_test", "parameter_parity", "flop_parity", "memory_parity"},
     ),
     # one configuration under two names: whatever the seeds, the arms are numerically one
     "one_and_the_same": (
