@@ -34,8 +34,8 @@ def meant(arguments: Sequence[str]) -> list[str]:
     """A command line, without the program, as Hydra is to have it.
 
     `seed=0-7` is a sweep over eight seeds; seeds that are given more than once, as bash makes them
-    of `seed={0..7}`, are one sweep. `analysis.tuning_seeds=0-3` is a list of four. An experiment is
-    a sweep, with or without -m. In a sweep, what is said of a key below a group
+    of `seed={0..7}`, are one sweep. `tuning_seeds=0-3`, a design's or analysis', is a list of four.
+    An experiment is a sweep, with or without -m. In a sweep, what is said of a key below a group
     (`variant.mixer.rank=4`, `~variant.mixer.rank`) is left to each run: the default arm, which need
     not be swept, may lack it.
 
@@ -160,14 +160,15 @@ def _seeds_in_one(overrides: list[Override], parser: OverridesParser) -> list[Ov
 
 
 def _tuning_seeds(override: Override, parser: OverridesParser) -> Override:
-    """Tuning seeds such as `0-3,7` as the list that they mean; any other override as it is."""
-    if override.key_or_group not in TUNING_SEEDS or override.is_delete():
+    """`design.tuning_seeds=0-3,7` as the list that it means; any other override as it is."""
+    key = override.key_or_group
+    if key not in TUNING_SEEDS or override.is_delete():
         return override
     value = override.value()
     given = [*map(_text, value)] if isinstance(value, list) else [*_values(override)]
     if not all(each.isdecimal() or SEEDS.fullmatch(each) for each in given):
         return override
-    seeds = dict.fromkeys(seed for each in given for seed in _seeds(each, override.key_or_group))
+    seeds = dict.fromkeys(seed for each in given for seed in _seeds(each, key))
     [one] = parser.parse_overrides([f"{override.get_key_element()}=[{','.join(seeds)}]"])
     return one
 

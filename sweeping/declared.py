@@ -10,13 +10,13 @@ from typing import Any
 from training.config import Config
 from training.errors import UserError
 
-OPTIONS = {  # key → the option of analyze.py that judges by something else, if there is one
+OPTIONS = {  # key → the option of analyze.py that judges by something else; None: it has none
     "baseline": "--baseline",
     "analysis.alpha": "--alpha",
     "analysis.margin_pct": "--margin-pct",
     "analysis.family": "--family",
     "analysis.tuning_seeds": "--tuning-seeds",
-    "analysis.report_tuning_seeds": "",
+    "analysis.report_tuning_seeds": None,
 }
 
 
@@ -37,8 +37,8 @@ def refuse_other_rules(kept: Iterable[Mapping[str, Any]], config: Config, direct
             options = [
                 each
                 for key in other
-                if asked[key] and OPTIONS[key]
-                for each in (OPTIONS[key], _bare(asked[key]))
+                if asked[key] and (option := OPTIONS[key])
+                for each in (option, _bare(asked[key]))
             ]
             judge = shlex.join(["python", "analyze.py", str(directory), *options])
             otherwise = f", and judge by something else with `{judge}` (an audit will tell)"
@@ -77,7 +77,9 @@ def _declared(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """As it is typed: `null`, `[0,1]`, `0.05`."""
+    """As it is typed: `null`, `true`, `[0,1]`, `0.05`."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return "null" if value is None else str(value).replace(" ", "")
 
 

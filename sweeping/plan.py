@@ -21,6 +21,7 @@ from sweeping.engines import processes
 from training.config import (
     TUNABLE_GROUPS,
     Config,
+    TunedDesign,
     config_hashes,
     digest,
     run_identity,
@@ -156,13 +157,12 @@ def _taken(
 ) -> tuple[set[int], Reasons]:
     """Copy other sweeps' runs that would come out the same here; which, and why not the others."""
     taken, foreign = set[int](), defaultdict[str, list[int]](list)
-    declared: Json = {"baseline": config.baseline}  # by what is taken, whatever it said
-    replaced = {"baseline"}
-    if config.design.kind == "tuned":  # which seeds tune is said in its plan
-        declared["analysis"] = config.analysis.model_dump()
-        replaced |= {"analysis.tuning_seeds", "analysis.report_tuning_seeds"}
+    # what a copy is made to name, as this sweep does; which seeds choose is in a design's plan
+    tuned = isinstance(config.design, TunedDesign)
+    ours = {"baseline", "analysis.tuning_seeds"} if tuned else {"baseline"}
+    tuning_seeds = config.design.tuning_seeds if tuned else None
     for i, (source, record) in borrowed.items():
-        rules = [key for key in declares_otherwise(record, config) if key not in replaced]
+        rules = [key for key in declares_otherwise(record, config) if key not in ours]
         if why := resume.changed(record["hashes"] | _environment(record), today[i]):
             foreign[f"not taken from {source.parent}: {why} differs"].append(i)
         elif rules:
@@ -170,7 +170,7 @@ def _taken(
                 i
             )
         else:
-            resume.take(source, directory / names[i], declared)
+            resume.take(source, directory / names[i], config.baseline, tuning_seeds)
             taken.add(i)
     return taken, foreign
 

@@ -1,4 +1,4 @@
-"""How far a sweep is: a bar on a terminal, else a line per tenth of the runs."""
+"""How far a sweep is: a bar on a terminal, else a line per tenth of the runs; a design's stages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
+from analysis.judge.design import Course
+from analysis.text import how_many
 from records.files import RECORD
 
 
@@ -83,3 +86,35 @@ def _improve(best: dict[str, float], directory: Path) -> None:
     if score is not None:
         arm = f"{record['variant']} on {record['track']}"
         best[arm] = (min if better == "min" else max)(score, best.get(arm, score))
+
+
+def tell_stage(made: Course, new: int) -> None:
+    """Say which stage a design is at, and how many runs may still come.
+
+    Args:
+        new: runs of the last batch that are to be trained now.
+    """
+    grow = "" if made.chosen else ", and more where a grid grows"
+    left = f"{how_many(new, 'run')} now, then at most {made.most_left()} more{grow}"
+    _say(f"{made.batches[-1].why}: {left}")
+
+
+def tell_rule(made: Course) -> None:
+    """Say which looks are left out, and why."""
+    for track in made.rule.tracks:
+        if out := [n for n in made.rule.looks if n not in made.looks(track)]:
+            ideas = len(made.rule.family_of(track))
+            _say(
+                f"{track}: no look at {' or '.join(map(str, out))} pairs, of which so few could "
+                f"decide nothing among {how_many(ideas, 'comparison')}"
+            )
+
+
+def tell_end(made: Course) -> None:
+    """Say where each idea's path ended."""
+    for (track, idea), stop in made.stops.items():
+        _say(f"{idea} on {track} ended at {how_many(stop.pairs, 'pair')}: {stop.why}")
+
+
+def _say(text: str) -> None:
+    Console(stderr=True).print(Text(text, style="bold"), soft_wrap=True)

@@ -75,16 +75,23 @@ def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     return None
 
 
-def take(source: Path, directory: Path, declared: Mapping[str, Any]) -> None:
+def take(
+    source: Path, directory: Path, baseline: str | None, tuning_seeds: Sequence[int] | None
+) -> None:
     """Copy a finished run from another sweep, whole or not at all; its record says where from.
 
-    `declared`: what this sweep declares instead, which makes no difference to a run.
+    Args:
+        baseline: the arm that this sweep names as baseline, which makes no difference to a run.
+        tuning_seeds: those that this sweep's plan says, no more do these; None: as the run
+            declared them.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     draft = directory.with_name(f".{directory.name}.{os.getpid()}")
     shutil.copytree(source, draft)
     record = json.loads((draft / RECORD).read_text())
-    write_json(draft / RECORD, record | declared | {"taken_from": str(source)})
+    if tuning_seeds is not None and record.get("analysis"):
+        record["analysis"]["tuning_seeds"] = list(tuning_seeds)
+    write_json(draft / RECORD, record | {"baseline": baseline, "taken_from": str(source)})
     if directory.exists():
         shutil.rmtree(directory)  # what an unfinished try left
     draft.rename(directory)

@@ -19,7 +19,9 @@ from sweeping.arguments import axes, combinations, typed
 from sweeping.compose import compose
 from sweeping.directory import claimed
 from sweeping.plan import plan
-from training.config import TunedDesign, checked_design
+from sweeping.progress import tell_end, tell_rule, tell_stage
+from sweeping.rule import Axes, rule_of, seeded
+from training.config import TunedDesign, validated_design
 
 Lines = list[list[str]]  # of each run, its overrides
 Code = dict[str, str]  # the files that the runs import, with their hashes
@@ -41,10 +43,10 @@ def sweep(
     Raises:
         UserError: something in the sweep could not run; then nothing of it has run.
     """
-    design = checked_design(config)
+    design = validated_design(config)
     varied = axes({**design.grid, **params}, arguments, loader)
     if isinstance(design, TunedDesign):
-        done, directory = _tuned(loader, config, tuned.seeded(varied, design), launch)
+        done, directory = _tuned(loader, config, seeded(varied, design), launch)
     else:
         done, directory = _fixed(loader, config, combinations(varied), launch)
     print(f"judge it: python analyze.py {shlex.quote(str(directory))}", file=sys.stderr)
@@ -62,31 +64,28 @@ def _fixed(
 
 
 def _tuned(
-    loader: ConfigLoader, config: DictConfig, varied: tuned.Axes, launch: Launch
+    loader: ConfigLoader, config: DictConfig, varied: Axes, launch: Launch
 ) -> tuple[list[Sequence[JobReturn]], Path]:
     """Batch after batch, each decided on the records of those before it."""
     done, recorded = list[Sequence[JobReturn]](), dict[Identity, RecordedRun]()
-    frozen, first = (
-        tuned.Frozen(),
-        dict[str, str](),
-    )  # the configuration and the code of the first batch
     with claimed(config) as directory:
-        rule = tuned.rule_of(varied, lambda runs: compose(loader, config, runs))
+        rule = rule_of(varied, lambda runs: compose(loader, config, runs))
+        frozen = tuned.Frozen(directory)
         made = course(rule, recorded)
         while not made.is_finished:
             runs = [tuned.line(varied, run, rule.grid) for run in made.batches[-1].runs]
             configs = compose(loader, config, runs)
-            frozen.check(configs)
+            frozen.check(configs, made.batches[-1].runs)
             left, code = plan(configs, runs, directory, _command(), made)
-            first = code | first  # the launch stops where a file is no longer what it was then
             if not done:
                 _for_hydra(config, directory)
-                tuned.tell_rule(made)
-            tuned.tell(made, len(left))
-            done.append(_launched(launch, configs, runs, left, first))
+                frozen.code = code
+                tell_rule(made)
+            tell_stage(made, len(left))
+            done.append(_launched(launch, configs, runs, left, frozen.code))
             recorded |= tuned.read(directory, configs, made.batches[-1].runs)
             made = course(rule, recorded)
-    tuned.tell_end(made)
+    tell_end(made)
     return done, directory
 
 

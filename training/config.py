@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from training.errors import UserError, no_such
 
@@ -24,6 +24,10 @@ Seed = Annotated[int, Field(ge=0)]
 Node = dict[str, Any]  # what a `_target_` builds from
 
 
+TWO_TUNING_SEEDS = (
+    "analysis.tuning_seeds and design.tuning_seeds are both given: a tuned design tunes on its "
+    "own; say design.tuning_seeds alone"
+)
 ASIDE = ("about", "epochs", "batch_size")  # keys of a track's YAML that its class is not built with
 
 
@@ -31,6 +35,9 @@ class Section(BaseModel):
     """Types as the YAML has them, nothing converted but 1 to 1.0; unknown keys refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+S = TypeVar("S", bound=Section)
 
 
 class Criterion(Section):
@@ -91,13 +98,18 @@ class TunedDesign(Section):
     grid: dict[str, str]
     tuning_seeds: Annotated[list[Seed], Field(min_length=1)]
     extend: Annotated[int, Field(ge=0)]
-    looks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    looks: Annotated[list[Count], Field(min_length=1)]
     futility: Annotated[float, Field(ge=0, lt=1)]
     budgets: list[Positive]
 
 
-Design = Annotated[FixedDesign | TunedDesign, Field(discriminator="kind")]
-DESIGNS = ("fixed", "tuned")  # which pydantic puts between `design` and its key
+Design = FixedDesign | TunedDesign
+
+
+class Designed(Section):
+    """What of a configuration is needed before any run of a sweep is composed."""
+
+    design: Annotated[Design, Field(discriminator="kind")]
 
 
 class Analysis(Section):
@@ -108,7 +120,7 @@ class Analysis(Section):
     report_tuning_seeds: bool
 
 
-class Config(Section):
+class Config(Designed):
     """The whole configuration of one run (without Hydra's own part)."""
 
     track: Node
@@ -122,7 +134,6 @@ class Config(Section):
     budget: Positive
     tunable: list[str]
     baseline: str | None
-    design: Design
     analysis: Analysis
     reuse: list[str]
     allow: list[str]
@@ -136,27 +147,35 @@ class Config(Section):
     log_steps: Annotated[int, Field(ge=0)]
 
 
+def validated_design(cfg: DictConfig) -> Design:
+    """How a sweep spends its runs, checked.
+
+    Args:
+        cfg: of the sweep: its default arm, which need not be swept, may lack keys.
+    Raises:
+        UserError: as `validated`.
+    """
+    design = cfg.design
+    if OmegaConf.is_config(design):
+        design = OmegaConf.to_container(design, resolve=True)
+    return _checked(Designed, {"design": design}).design
+
+
 def validated(cfg: DictConfig) -> Config:
     """The task's part of a composed configuration, checked.
 
     Raises:
         UserError: names every wrong key, what it takes and what was found.
     """
-    container = resolved(cfg)
-    try:
-        config = Config.model_validate(container)
-    except ValidationError as error:
-        raise UserError("; ".join(_sentence(e, container) for e in error.errors())) from None
-    tuned = isinstance(config.design, TunedDesign)
-    if tuned and config.analysis.tuning_seeds != config.design.tuning_seeds:
-        raise UserError(
-            "analysis.tuning_seeds and design.tuning_seeds are both given: a tuned design tunes on "
-            "its own; say design.tuning_seeds alone"
-        )
-    if tuned and config.analysis.report_tuning_seeds:
-        raise UserError(
-            "analysis.report_tuning_seeds is not for design=tuned, which never reports them"
-        )
+    config = _checked(Config, resolved(cfg))
+    if isinstance(config.design, TunedDesign):
+        if config.analysis.tuning_seeds != config.design.tuning_seeds:
+            raise UserError(TWO_TUNING_SEEDS)
+        if config.analysis.report_tuning_seeds:
+            raise UserError(
+                "analysis.report_tuning_seeds is true: a tuned design's tuning seeds only choose, "
+                "and are never reported; leave it false"
+            )
     for key in config.tunable:
         if key == "seed" or config.tunable.count(key) > 1:
             raise UserError(f"tunable names {key}: must name each key once, and never the seed")
@@ -175,32 +194,30 @@ def validated(cfg: DictConfig) -> Config:
     return config
 
 
+def _checked(section: type[S], container: dict[str, Any]) -> S:
+    try:
+        return section.model_validate(container)
+    except ValidationError as error:
+        raise UserError("; ".join(_sentence(e, container) for e in error.errors())) from None
+
+
 def resolved(cfg: DictConfig) -> dict[str, Any]:
     """The task's part of a configuration as plain values, interpolations followed."""
     task = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     return cast(dict[str, Any], OmegaConf.to_container(task, resolve=True))
 
 
-def checked_design(cfg: DictConfig) -> FixedDesign | TunedDesign:
-    """The design alone, of a sweep whose runs are not composed yet; raises as `validated`."""
-    said = OmegaConf.to_container(cfg.design, resolve=True)
-    try:
-        return TypeAdapter[FixedDesign | TunedDesign](Design).validate_python(said)
-    except ValidationError as error:
-        found = [{**each, "loc": ("design", *each["loc"])} for each in error.errors()]
-        raise UserError("; ".join(_sentence(e, {"design": said}) for e in found)) from None
-
-
 def _sentence(error: Any, container: Any) -> str:
     """One of pydantic's errors in words."""
     loc = list(error["loc"])
-    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        found = error["input"].get("kind") if isinstance(error["input"], dict) else error["input"]
-        return f"{loc[0]}.kind must be {' or '.join(DESIGNS)}, found {found!r}"
-    if loc[0] == "design" and loc[1] in DESIGNS:
-        del loc[1]
+    if loc[0] == "design":
+        del loc[1:2]  # its kind, which pydantic puts there
     *parents, name = loc
-    key = ".".join(map(str, [*parents, name]))
+    key = ".".join(map(str, loc))
+    if error["type"] == "union_tag_invalid":
+        return f"{key}.kind must be fixed or tuned, found {error['input']['kind']!r}"
+    if error["type"] == "union_tag_not_found":
+        return f"{key}.kind is missing: must be fixed or tuned"
     if error["type"] == "extra_forbidden":
         for parent in parents:
             container = container[parent]

@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 
 
 class PlannedSweeper(Sweeper):
-    """The product of all swept values, checked and planned before anything runs.
+    """The product of all swept values, or a tuned design, checked before anything runs.
 
     Args:
         params: an experiment's grid; a key on the command line replaces it.

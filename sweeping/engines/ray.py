@@ -34,21 +34,8 @@ class Ray:
 
     def __init__(self, address: str | None, slots: int | None, threads: int, gpus: float) -> None:
         os.environ.update(environment())  # which a cluster that begins here inherits
-        interrupt = signal.getsignal(signal.SIGTERM)
-        try:
-            if address and ":" in address and "//" not in address:
-                host, _, port = address.rpartition(":")
-                # Ray itself would try for minutes.
-                socket.create_connection((host, int(port)), timeout=10).close()
-            ray.init(
-                address=address,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.WARNING,
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise UserError(f"hydra.launcher.address is {address}: {error}") from None
-        signal.signal(signal.SIGTERM, interrupt)  # Ray has put its own in the place
+        if not ray.is_initialized():  # else by the batch of runs before
+            _join(address)
         there = ray.cluster_resources()
         room = int(there.get("CPU", 0) // threads)
         if gpus:
@@ -79,3 +66,22 @@ class Ray:
             return ray.get(task)
         except RayError as error:
             return str(error).splitlines()[0]
+
+
+def _join(address: str | None) -> None:
+    """Join the cluster at an address, or start one; raises a UserError where that cannot be."""
+    interrupt = signal.getsignal(signal.SIGTERM)
+    try:
+        if address and ":" in address and "//" not in address:
+            host, _, port = address.rpartition(":")
+            # Ray itself would try for minutes.
+            socket.create_connection((host, int(port)), timeout=10).close()
+        ray.init(
+            address=address,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(f"hydra.launcher.address is {address}: {error}") from None
+    signal.signal(signal.SIGTERM, interrupt)  # Ray has put its own in the place

@@ -17,7 +17,11 @@ from sweeping.resume import finished
 from training.config import validated
 from training.errors import UserError
 
-DECLARED: dict[str, Any] = {"alpha": 0.05, "margin_pct": 1.0, "family": "all", "tuning_seeds": []}
+DECLARED: dict[str, Any] = {
+    **{"alpha": 0.05, "margin_pct": 1.0, "family": "all"},
+    **{"tuning_seeds": [], "report_tuning_seeds": False},
+}
+NO_OPTION = ("baseline=null", "analysis.tuning_seeds=[]", "analysis.report_tuning_seeds=true")
 
 
 def record(baseline: str | None = "baseline", **analysis: Any) -> dict[str, Any]:
@@ -32,6 +36,7 @@ def record(baseline: str | None = "baseline", **analysis: Any) -> dict[str, Any]
         ("analysis.family=track", record(), ["analysis.family=all", "--family track"]),
         ("analysis.tuning_seeds=[1,0]", record(), ["tuning_seeds=[]", "--tuning-seeds 0,1"]),
         ("analysis.tuning_seeds=[]", record(tuning_seeds=[0]), ["tuning_seeds=[0], and [] is"]),
+        ("analysis.report_tuning_seeds=true", record(), ["seeds=false, and true is asked"]),
         ("baseline=idea", record(), ["baseline=baseline", "--baseline idea"]),
         ("baseline=null", record(), ["baseline=baseline, and null is"]),
         ("baseline=idea", record() | {"taken_from": "x"}, ["--baseline idea"]),
@@ -47,7 +52,7 @@ def test_other_rules_than_the_finished_runs_declared_are_refused(
     assert "\n" not in said
     assert all(part in said for part in told)
     command = said.partition("`python analyze.py ")[2].partition("`")[0]
-    if asked in ("baseline=null", "analysis.tuning_seeds=[]"):  # analyze.py has no word for these
+    if asked in NO_OPTION:  # analyze.py has no word for these
         assert "analyze.py" not in said
         return
     assert command.startswith("'a sweep'")

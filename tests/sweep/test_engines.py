@@ -102,6 +102,34 @@ def test_a_cluster_makes_the_same_records_and_survives(
         assert both[0].read_bytes() == both[1].read_bytes()
 
 
+@pytest.fixture(scope="module")
+def tuned_here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tuned sweep by the local launcher."""
+    directory = tmp_path_factory.mktemp("tuned")
+    code, said = outcome(tuned(directory))
+    assert code == 0, said
+    return directory
+
+
+def tuned(directory: Path, *overrides: str) -> subprocess.Popen[str]:
+    design = ("design=tuned", "design.tuning_seeds=[90]", "design.extend=0", "design.budgets=[]")
+    arms = ("variant=baseline,idea", "seed=0-6", "design.looks=[6]", "lr=0.003,0.006")
+    return sweep(directory, *design, *arms, *small("training.epochs=1"), *overrides)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["submitit_local", "ray"])
+def test_a_tuned_design_makes_the_same_decisions_and_records_on_a_cluster(
+    tuned_here: Path, launcher: str, tmp_path: Path
+) -> None:
+    code, said = outcome(tuned(tmp_path, f"hydra/launcher={launcher}"))
+    assert code == 0, said
+    plans = [json.loads((each / "plan.json").read_text()) for each in (tmp_path, tuned_here)]
+    assert plans[0] | {"commands": 0} == plans[1] | {"commands": 0}
+    assert len(plans[0]["batches"]) > 1
+    assert timeless_records(tmp_path) == timeless_records(tuned_here)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
 def test_an_interrupt_ends_the_jobs_too(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell's & has it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,9 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
+from omegaconf import DictConfig
 
+from records.design import Rule
+from records.record import PlannedRun
+from sweeping.arguments import meant
+from sweeping.rule import rule_of
+from sweeping.tuned import Frozen, read
 from tests.conftest import ROOT, small
+from tests.sweep.test_resume import FOLDERS
+from training.config import validated_design
+from training.errors import UserError
 
+Compose = Callable[..., DictConfig]
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 ARMS = ("-m", "variant=baseline,idea", "design=tuned", *small("training.epochs=1"))
 SHORT = (*ARMS, "design.looks=[7,8]", "design.tuning_seeds=[90,91]", "design.extend=1")
@@ -133,8 +145,7 @@ def test_a_design_that_was_changed_is_refused(sweep: Path, shell: Shell) -> None
     ("given", "told"),
     [
         (["design.tuning_seeds=[3,1000]"], "share seed 3"),
-        (["design.tuning_seeds=1000-1002,5"], "share seed 5"),
-        (["seed=3,3"], "sweep each value once"),
+        (["seed=5,5,6"], "seed names 5 twice"),
         (["design.looks=[12,8]"], "design.looks must rise"),
         (["seed=0-3"], "at a last look of 4 pairs nothing could be significant"),
         (["lr=0.001,0.003"], "lr has 2 values: a grid that is to grow needs three"),
@@ -147,16 +158,10 @@ def test_a_design_that_was_changed_is_refused(sweep: Path, shell: Shell) -> None
         (["design.futility=2"], "design.futility must be less than 1, found 2"),
         (["seed=0,a"], "seed=a: must be a whole number"),
         (["design.looks=[]"], "design.looks must"),
-        (["design.looks=8"], "design.looks must"),
-        (["design.looks=null"], "design.looks must"),
-        (["design.looks=[0]"], "design.looks.0 must"),
-        (["design.looks=[-3]"], "design.looks.0 must"),
-        (["design.grid=null"], "design.grid must"),
-        (["design.kind=foo"], "design.kind must be fixed or tuned, found 'foo'"),
-        (["budget=0.5"], "budget is not for design=tuned"),
-        (["budget=0.5,1"], "budget is not for design=tuned"),
-        (["analysis.report_tuning_seeds=true"], "report_tuning_seeds is not for design=tuned"),
         (["lr=0.001,0.001,0.003"], "sweep each value once"),
+        (["design.looks=8"], "design.looks must be a valid list, found 8"),
+        (["design.grid=null"], "design.grid must be a valid dictionary, found None"),
+        (["budget=0.5,1"], "budget=0.5,1: design=tuned judges at a budget of 1"),
     ],
 )
 def test_a_rule_that_cannot_be_is_one_line(
@@ -171,6 +176,177 @@ def test_a_rule_that_cannot_be_is_one_line(
     assert not (tmp_path / "sweep").exists()
 
 
+@pytest.mark.parametrize("value", ["8", "null", "[0]", "[-3]", "[]", "[8,a]"])
+def test_looks_that_are_none_are_refused_before_they_are_used(
+    composed: Compose, value: str
+) -> None:
+    with pytest.raises(UserError, match=r"^design\.looks"):
+        validated_design(composed("design=tuned", f"design.looks={value}"))
+
+
+def rule(composed: Compose, *given: str) -> Rule:
+    """Of a sweep; an override, `key=values`, is an axis."""
+    axes = {each.partition("=")[0]: each for each in ("variant=baseline,idea", *given)}
+    varied = {
+        key: [f"{key}={value}" for value in re.split(r",(?![^[]*\])", each.partition("=")[2])]
+        for key, each in axes.items()
+    }
+    varied = {"design": ["design=tuned"], "track": ["track=sequence"], **varied}
+    return rule_of(varied, lambda runs: [composed(*run) for run in runs])
+
+
+def test_reported_seeds_are_paired_in_order_however_they_were_typed(composed: Compose) -> None:
+    seeds = "seed=15,3,0,1,2,4,5,14"
+    assert rule(composed, seeds, "lr=0.001,0.002,0.004").seeds == [0, 1, 2, 3, 4, 5, 14, 15]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("budget=0.5", "say design.budgets="),
+        ("analysis.report_tuning_seeds=true", "leave it false"),
+        ("analysis.tuning_seeds=[1000,1001,1002]", "say design.tuning_seeds alone"),
+    ],
+)
+def test_what_a_tuned_design_says_itself_is_refused(
+    composed: Compose, given: str, told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        rule(composed, "seed=0,1,2,3,4,5,6,7", "lr=0.001,0.002,0.004", given)
+
+
+def test_tuning_seeds_are_read_as_those_of_a_fixed_sweep() -> None:
+    assert meant(["-m", "design.tuning_seeds=1000-1002,7"]) == [
+        "-m", "design.tuning_seeds=[1000,1001,1002,7]"
+    ]  # fmt: skip
+
+
+PLANNED = PlannedRun(
+    track="sequence",
+    variant="idea",
+    seed=0,
+    hyper={"lr": 0.0015, "gamma": 1.0, "mechanism_lr_scale": 10.0},
+)
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        ("training.epochs=3", "training of idea on sequence changed under way"),
+        ("variant.mixer.bias.components=3", "variant of idea on sequence"),
+        ("analysis.alpha=0.01", "rules of idea on sequence"),
+        ("gamma=2", "hyper of idea on sequence"),
+    ],
+)
+def test_what_a_batch_is_made_of_is_compared_with_the_first(
+    composed: Compose, tmp_path: Path, edit: str, told: str
+) -> None:
+    frozen = Frozen(tmp_path)
+    frozen.check([composed("variant=idea")], [PLANNED])
+    frozen.check([composed("variant=idea")], [PLANNED])
+    with pytest.raises(UserError, match=told):
+        frozen.check([composed("variant=idea", edit)], [PLANNED])
+
+
+def test_a_record_of_another_run_is_not_taken_for_the_one_asked_for(
+    composed: Compose, sweep: Path
+) -> None:
+    config = composed("variant=idea", "seed=90")
+    asked = {**to_builtins(PLANNED), "seed": 91}
+    with pytest.raises(RuntimeError, match="seed=90 holds"):
+        read(sweep, [config], [PlannedRun(**asked)])
+    [found] = read(sweep, [config], [PlannedRun(**asked | {"seed": 90})])
+    assert found[2] == 90
+
+
+EDITED_AFTER_A_BATCH = """
+import runpy, sys
+from sweeping import tuned
+read, (_, name, text, *arguments) = tuned.read, sys.argv
+def edited(*given):
+    with open(name, "a") as file:
+        file.write(text)
+    return read(*given)
+tuned.read = edited
+sys.argv = ["train.py", *arguments]
+runpy.run_path("train.py", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("models/exp_mixture.py", "# an edit\n", "models/exp_mixture.py changed under way"),
+        ("conf/variant/idea.yaml", "frozen: true\n", "variant of idea on sequence changed"),
+    ],
+)
+def test_an_edit_between_two_batches_stops_the_sweep_and_touches_nothing(
+    sweep: Path, tmp_path: Path, file: str, text: str, told: str
+) -> None:
+    project = tmp_path / "project"
+    for folder in FOLDERS:
+        shutil.copytree(
+            ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    shutil.copy(ROOT / "train.py", project)
+    copy = Path(shutil.copytree(sweep, project / "sweep"))
+    before = records(copy)
+    done = subprocess.run(
+        [sys.executable, "-c", EDITED_AFTER_A_BATCH, file, text, *SHORT, "hydra.sweep.dir=sweep"],
+        cwd=project, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert told in done.stderr.splitlines()[-1]
+    assert records(copy) == before
+    assert not (copy / "superseded").exists()
+
+
+def test_a_stop_between_a_batchs_plan_and_its_first_run_changes_nothing(
+    sweep: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(sweep, tmp_path / "copy"))
+    plan = json.loads((sweep / "plan.json").read_text())
+    batches = plan["batches"][:2]
+    (copy / "plan.json").write_text(
+        json.dumps(plan | {"batches": batches, "runs": [r for b in batches for r in b["runs"]]})
+    )
+    first = {(run["variant"], run["seed"], run["hyper"]["lr"]) for run in batches[0]["runs"]}
+    for path in list(copy.rglob("result.json")):
+        run = json.loads(path.read_text())
+        if (run["variant"], run["seed"], run["hyper"]["lr"]) not in first or (
+            run["budget_factor"] != 1
+        ):
+            shutil.rmtree(path.parent)
+    assert len(records(copy)) == len(batches[0]["runs"])
+    done = subprocess.run(
+        [sys.executable, "train.py", *SHORT, f"hydra.sweep.dir={copy}"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads((copy / "plan.json").read_text()) | {"commands": 0} == plan | {"commands": 0}
+    assert records(copy) == records(sweep)
+
+
+def test_finished_baselines_of_a_fixed_sweep_are_taken(shell: Shell, tmp_path: Path) -> None:
+    fixed = [each for each in SHORT if not each.startswith(("design", "variant"))]
+    done = shell("train.py", *fixed, "lr=0.003", "seed=90,91", f"hydra.sweep.dir={tmp_path / 'f'}")
+    assert done.returncode == 0, done.stderr
+    process = subprocess.Popen(
+        [sys.executable, "train.py", *SHORT, f"reuse=[{tmp_path / 'f'}]",
+         f"hydra.sweep.dir={tmp_path / 'tuned'}"],
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert "every arm is tuned over the grid: 10 runs now" in first
+    for path in (tmp_path / "tuned").rglob("baseline/lr=0.003,*/seed=9?/result.json"):
+        record = json.loads(path.read_text())
+        assert record["taken_from"].startswith(str(tmp_path / "f"))
+        assert record["analysis"]["tuning_seeds"] == [90, 91]  # as all records here
+
+
 def test_a_look_that_could_decide_nothing_is_told(shell: Shell, tmp_path: Path) -> None:
     arms = [each for each in SHORT if not each.startswith("design.looks")]
     process = subprocess.Popen(
@@ -183,69 +359,3 @@ def test_a_look_that_could_decide_nothing_is_told(shell: Shell, tmp_path: Path) 
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert "no look at 5 pairs, of which so few could decide nothing" in first
-
-
-def tuned_in(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "train.py", *SHORT, *more]
-    return subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
-
-
-def test_seeds_are_trained_and_judged_in_their_order(tmp_path: Path, sweep: Path) -> None:
-    """Whatever the order in which they were typed: the plan is that of the plain command."""
-    seeds = "seed=" + ",".join(map(str, reversed(range(8))))
-    copy = Path(shutil.copytree(sweep, tmp_path / "copy"))
-    assert tuned_in(ROOT, seeds, f"hydra.sweep.dir={copy}").returncode == 0
-    assert json.loads((copy / "plan.json").read_text())["design"]["seeds"] == list(range(8))
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new", "told"),
-    [
-        ("conf/optimizer/adamw.yaml", "weight_decay: 0.01", "weight_decay: 0.02",
-         (2, "the optimizer of baseline on sequence is configured otherwise")),
-        ("models/attention.py", '"""', '"""\n', (1, "models/attention.py changed under way")),
-    ],
-)  # fmt: skip
-def test_what_is_edited_after_the_first_batch_stops_the_sweep(
-    tmp_path: Path, file: str, old: str, new: str, told: tuple[int, str]
-) -> None:
-    """As what is edited during a batch does."""
-    home = tmp_path / "home"
-    shutil.copytree(ROOT, home, ignore=shutil.ignore_patterns(".*", "multirun", "outputs"))
-    directory = tmp_path / "sweep"
-    command = [sys.executable, "train.py", *SHORT, f"hydra.sweep.dir={directory}"]
-    process = subprocess.Popen(
-        command, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    while not list(tmp_path.rglob("result.json")):  # planned, composed and hashed
-        assert process.poll() is None
-        time.sleep(0.05)
-    while len(list(directory.rglob("result.json"))) < 12:  # the last of the first batch
-        assert process.poll() is None
-        time.sleep(0.005)
-    text = (home / file).read_text()
-    assert old in text
-    (home / file).write_text(text.replace(old, new, 1))
-    _, said = process.communicate()
-    assert process.returncode == told[0], said
-    assert told[1] in said
-    assert "Traceback" not in said
-
-
-def test_finished_baselines_are_taken_from_a_fixed_sweep(tmp_path: Path) -> None:
-    fixed = ["-m", "variant=baseline", "seed=0-7,90,91", "lr=0.0015,0.003,0.006,0.012",
-             *small("training.epochs=1"), f"hydra.sweep.dir={tmp_path / 'fixed'}"]  # fmt: skip
-    subprocess.run([sys.executable, "train.py", *fixed], cwd=ROOT, check=True, capture_output=True)
-    done = tuned_in(ROOT, f"reuse=[{tmp_path / 'fixed'}]", f"hydra.sweep.dir={tmp_path / 'tuned'}")
-    assert done.returncode == 0, done.stderr
-    taken = {
-        (record["variant"], record["seed"])
-        for path in (tmp_path / "tuned").rglob("result.json")
-        if "taken_from" in (record := json.loads(path.read_text()))
-    }
-    assert {variant for variant, _ in taken} == {"baseline"}
-    assert {90, 91, 0, 7} <= {seed for _, seed in taken}
-    judged = subprocess.run([sys.executable, "analyze.py", str(tmp_path / "tuned")], cwd=ROOT,
-                            capture_output=True, text=True, check=False)  # fmt: skip
-    assert judged.returncode == 0, judged.stderr
-    assert "rules_changed" not in judged.stdout
