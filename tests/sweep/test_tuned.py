@@ -104,7 +104,9 @@ def test_it_is_resumed_to_the_same_decisions_and_bits(sweep: Path, tmp_path: Pat
     assert {**again, "commands": 0} == {**plan, "commands": 0}
 
 
-@pytest.mark.parametrize("after", [1, 14])  # records: in the first batch, and in a later one
+@pytest.mark.parametrize(
+    "after", [1, pytest.param(14, marks=pytest.mark.slow)]
+)  # records: in the first batch, and in a later one
 def test_a_kill_loses_nothing(sweep: Path, tmp_path: Path, after: int) -> None:
     command = [sys.executable, "train.py", *SHORT, f"hydra.sweep.dir={tmp_path / 'killed'}"]
     with open(os.devnull, "w") as nowhere:
