@@ -79,6 +79,7 @@ def test_a_survivor_that_changes_nothing_is_apart(tmp_path):
     assert "a.py:0" not in text
 
 
+@pytest.mark.slow
 def test_what_the_repository_lists_is_planted():
     listed = set(mutants.harmless(ROOT / "tests/mutants_equivalent.txt"))
     planted = {

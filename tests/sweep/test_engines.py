@@ -68,7 +68,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
-@pytest.mark.parametrize("launcher", ["submitit_local", "ray"])
+@pytest.mark.parametrize(
+    "launcher", ["submitit_local", pytest.param("ray", marks=pytest.mark.slow)]
+)
 def test_a_cluster_makes_the_same_records_and_survives(
     here: Path, launcher: str, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_what_kept_runs_predicted_or_never_declared_is_told(again: Path) -> None
         assert "1 finished runs declared nothing of how they are to be judged" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_plan_keeps_each_command_that_began_or_resumed_the_sweep(again: Path) -> None:
     path = again / "sweep" / "plan.json"
     plan = json.loads(path.read_text())
@@ -199,6 +200,7 @@ def test_finished_runs_of_another_sweep_are_taken(again: Path) -> None:
     assert "reuse: nowhere is no directory" in done.stderr
 
 
+@pytest.mark.slow
 def test_two_sweeps_of_one_second_get_two_directories(again: Path) -> None:
     day = "hydra.sweep.dir=taken"  # what the clock would name
     config = again / "conf" / "config.yaml"

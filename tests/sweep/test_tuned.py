@@ -303,6 +303,7 @@ def test_an_edit_between_two_batches_stops_the_sweep_and_touches_nothing(
     assert not (copy / "superseded").exists()
 
 
+@pytest.mark.slow
 def test_a_stop_between_a_batchs_plan_and_its_first_run_changes_nothing(
     sweep: Path, tmp_path: Path
 ) -> None:
@@ -329,6 +330,7 @@ def test_a_stop_between_a_batchs_plan_and_its_first_run_changes_nothing(
     assert records(copy) == records(sweep)
 
 
+@pytest.mark.slow
 def test_finished_baselines_of_a_fixed_sweep_are_taken(shell: Shell, tmp_path: Path) -> None:
     fixed = [each for each in SHORT if not each.startswith(("design", "variant"))]
     done = shell("train.py", *fixed, "lr=0.003", "seed=90,91", f"hydra.sweep.dir={tmp_path / 'f'}")
