@@ -35,6 +35,7 @@ mutants: .venv/installed-dev
 bench: .venv/installed
 	$(bin)/python benchmarks/overhead.py
 	$(bin)/python benchmarks/calibration.py
+	$(bin)/python benchmarks/lag_bias.py
 	$(bin)/python benchmarks/scale.py
 	$(bin)/python benchmarks/faults.py
 	$(bin)/python benchmarks/faults.py --tuned

@@ -56,7 +56,7 @@ def analyze(arguments: Sequence[str]) -> int:
         )
         return 0
     try:
-        matched = match(arms, found.planned, asked.baseline)
+        matched = match(arms, found.planned, sweeps.rules, asked.baseline)
     except AnalysisError:
         terminal.show_arms(arms)
         raise

@@ -75,8 +75,10 @@ ALSO = {
     "models/lag_bias.py": (REFERENCE, LENGTHS),
     "models/lag_table.py": (
         *("tests/models/test_lag_bias.py", "tests/models/test_attention.py"),
-        *(REFERENCE, VARIANTS),
+        *("tests/models/test_nearest_mixture.py", REFERENCE, VARIANTS),
     ),
+    "models/nearest_mixture.py": ("tests/models/test_nearest_mixture.py",),
+    "models/base_conv.py": ("tests/models/test_base_conv.py", VARIANTS, LENGTHS),
     "models/exp_mixture.py": ("tests/models/test_lag_bias.py", REFERENCE, VARIANTS),
     "models/mixer.py": (
         *("tests/models/test_initialise.py", "tests/training/test_trains.py"),

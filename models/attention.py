@@ -86,6 +86,11 @@ class Attention(Mixer):
         bias = self.bias(q, k, x)
         shapes = [(b, h, queries, keys) for b in (1, q.shape[0]) for h in (1, self.heads)]
         _must_give("(B or 1, H or 1, Nq, Nk)", shapes, self.bias, bias)
+        if not bias.is_floating_point():  # true hides in one API and shows in the next
+            raise ValueError(
+                f"{named(self.bias, 'forward')} must give logits, found {bias.dtype}: say 0 for "
+                f"what is seen, -inf for what is not"
+            )
         return bias + future
 
     def rotated(self, q: Tensor, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,19 +103,22 @@ class Attention(Mixer):
         return turned_q, turned_k
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, d) → (B, N, d)
-        q, k, v = self.project(x)
+        mixed = self.attend(*self.project(x), x)
+        out: Tensor = self.out(mixed.transpose(1, 2).flatten(-2))  # (B, H, N, dₕ) → (B, N, d)
+        return out
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        """All between the projections: queries, keys, values → (B, H, N, dₕ)."""
         mask = self.mask(q, k, x)
         q, k = self.rotated(q, k, x)
-        mixed = F.scaled_dot_product_attention(
+        return F.scaled_dot_product_attention(
             q,
             k,
             v,
-            # the same for all examples: (H, Nq, Nk), for which torch takes the cheaper path
-            attn_mask=None if mask is None else mask.to(q.dtype).squeeze(0),
+            # of four axes (or two), or torch leaves its fast kernel even where nothing is learned
+            attn_mask=None if mask is None else mask.to(q.dtype),
             is_causal=self.causal and mask is None,
         )
-        out: Tensor = self.out(mixed.transpose(1, 2).flatten(-2))  # (B, H, N, dₕ) → (B, N, d)
-        return out
 
     def profile(self, x: Tensor) -> Tensor:
         """Mean attention that the last token pays to each lag, (B, N, d) → (H, N).

@@ -46,7 +46,8 @@ class ExpMixture(LagBias):
         steps = torch.arange(components) - (components - 1) / 2  # (J,), 0 in the middle
         rates = slopes[:, None] * 8.0 ** (steps / max(components - 1, 1))  # (H, J)
         self.log_rates = nn.Parameter((rates / (1 + rates)).log())  # (H, J)
-        self.logits = nn.Parameter(torch.zeros(heads, components))  # (H, J)
+        # the weight of one alone is 1, whatever its logit: nothing to train
+        self.logits = nn.Parameter(torch.zeros(heads, components), components > 1)  # (H, J)
 
     def curve(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
         log_weights = at_least_float32(self.logits).log_softmax(-1)
@@ -71,12 +72,15 @@ class ExpMixture(LagBias):
         slope, curvature = self.derivatives(lags)
         weights = self.logits.double().softmax(-1)  # (H, J)
         entropy = -(weights * weights.log()).nansum(-1)
+        mean_rate = (weights * self.log_rates.double().exp()).sum(-1)  # (H,)
         moved = (self.log_rates - start.log_rates).double().square().mean().sqrt()  # in log units
         return super().shape_signature(start, lags) | {
             "rate_distance_from_start": Observed(moved.item(), least=0.0),
             "effective_components": Observed(  # exp of the weights' entropy
                 entropy.exp().mean().item(), least=1.0, most=float(self.logits.shape[1])
             ),
+            # γ and the rates are confounded: this is what the curve falls by at lag 0, −b′(0)
+            "gamma_mean_rate": Observed(self.gamma * mean_rate.mean().item()),
             "bias_max_slope": Observed(slope.max().item(), over="max", most=0.0),
             "bias_min_curvature": Observed(curvature.min().item(), over="min", least=0.0),
         }

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from models.lag_bias import LagBias
 from models.mixer import Observed, at_least_float32
+from models.nearest_mixture import mixture_residual
 
 
 class LagTable(LagBias):
@@ -18,20 +19,23 @@ class LagTable(LagBias):
 
     Args:
         heads, context: H, and the number of lags that the context has.
-        length: lags in the table; None for the context's.
+        length: lags in the table, or, below 1, its share of the context's; None for all of these.
         gamma: strength, the number in front.
     Raises:
-        ValueError: a length below 1.
+        ValueError: a length that is no number of lags ≥ 1, nor a share that has one.
     """
 
     def __init__(
-        self, heads: int, context: int, length: int | None = None, gamma: float = 1.0
+        self, heads: int, context: int, length: float | None = None, gamma: float = 1.0
     ) -> None:
         super().__init__(heads, gamma)
-        length = context if length is None else length
-        if length < 1:
-            raise ValueError(f"length is {length}, must be a whole number ≥ 1")
-        self.table = nn.Parameter(torch.zeros(heads, length))  # (H, L)
+        entries = context if length is None else length * context if length < 1 else length
+        if entries < 1 or (length is not None and length > 1 and length % 1):
+            raise ValueError(
+                f"length is {length}, must be a whole number of lags ≥ 1, or, below 1, a share of "
+                f"the context's {context}"
+            )
+        self.table = nn.Parameter(torch.zeros(heads, int(entries)))  # (H, L)
 
     def curve(self, lags: Tensor) -> Tensor:  # (L,) → (H, L)
         last = self.table.shape[1] - 1
@@ -50,4 +54,21 @@ class LagTable(LagBias):
             if holds.numel():  # which two lags alone do not have
                 share = holds.double().mean().item()
                 found[metric] = Observed(share, least=0.0, most=1.0)
-        return found
+        return found | self._nearest_mixture(bias)
+
+    def _nearest_mixture(self, bias: Tensor) -> dict[str, Observed]:
+        """How far the curves, (H, N), are from γ · log of eight exponentials each.
+
+        Means over heads, in logits, and as a share of their spread over lags. A flat table has no
+        shape to explain: its share is 1, so that a small one does not hold before training.
+        """
+        if bias.shape[1] < 2:
+            return {}
+        gamma = self.gamma or 1.0  # of 0, all is flat
+        residual = abs(gamma) * mixture_residual(bias / gamma).mean().item()
+        spread = bias.std(1, correction=0).mean().item()
+        share = min(residual / spread, 1.0) if spread else 1.0
+        return {
+            "mixture_residual": Observed(residual, least=0.0),
+            "mixture_residual_share": Observed(share, least=0.0, most=1.0),
+        }

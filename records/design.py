@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
+import msgspec
 from msgspec import Meta
 
 from records.identity import Hyper, Value
@@ -19,6 +20,14 @@ class PlannedArm(Part):
     track: str
     variant: str
     hyper: Hyper  # of all tunable keys, in order; those of the grid are replaced by its values
+
+
+class Compared(NamedTuple):
+    """An idea against what it is compared with."""
+
+    track: str
+    baseline: str
+    idea: str
 
 
 class Rule(Part):
@@ -37,6 +46,8 @@ class Rule(Part):
     alpha: float
     margin_pct: float
     family: Literal["all", "track"]
+    # further comparisons, idea and what it is compared with; older plans have none
+    contrasts: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
     def check(self) -> None:
         """Raise a ValueError for a rule that no sweep has written."""
@@ -60,12 +71,19 @@ class Rule(Part):
         arms = [arm for arm in self.arms if arm.track == track]
         return sorted(arms, key=lambda arm: arm.variant != self.baseline)
 
-    def ideas(self, track: str | None = None) -> list[PlannedArm]:
-        """The arms that are compared with the baseline, of one track or of all."""
-        return [
-            arm for arm in self.arms if arm.variant != self.baseline and track in (None, arm.track)
-        ]
+    def comparisons(self, track: str | None = None) -> list[Compared]:
+        """Each idea with the baseline, then the contrasts, of one track or of all."""
+        found = []
+        for each in self.tracks if track is None else [track]:
+            variants = [arm.variant for arm in self.of_track(each)]
+            found += [Compared(each, self.baseline, idea) for idea in variants[1:]]
+            found += [
+                Compared(each, other, idea)
+                for idea, other in self.contrasts
+                if {idea, other} <= set(variants)
+            ]
+        return found
 
-    def family_of(self, track: str) -> list[PlannedArm]:
-        """The ideas that are judged together with those of this track."""
-        return self.ideas(track if self.family == "track" else None)
+    def family_of(self, track: str) -> list[Compared]:
+        """The comparisons that are judged together with those of this track."""
+        return self.comparisons(track if self.family == "track" else None)

@@ -91,17 +91,33 @@ class Metric(Part):
 
 
 class Secondary(Part):
-    """Scores by another metric, or of a trivial reference, which has no direction."""
+    """Scores by another metric, or of a reference: by the primary one, so without a direction."""
 
     scores: Scores
+    is_fitted: bool = False  # a reference: fitted to the training split, and not trivial
     direction: Literal["min", "max"] | None = None
     bounds: Bounds | None = None
     can_tie: bool | None = None
 
     @property
+    def is_trivial(self) -> bool:
+        """Whether it is of a prediction that learns nothing."""
+        return self.direction is None and not self.is_fitted
+
+    @property
     def whole(self) -> bool:
         """Whether it has a score on validation and on test."""
         return None not in (self.scores.get("validation"), self.scores.get("test"))
+
+
+class Expected(Part, kw_only=True):
+    """What a comparison should find, by what was published; said before training."""
+
+    idea: str
+    baseline: str | None = None  # null: the sweep's
+    length: Count = 1  # of the test contexts, times the trained one
+    verdict: Literal["better", "worse", "equal"]
+    source: str
 
 
 class Declared(Part):
@@ -112,6 +128,9 @@ class Declared(Part):
     family: Literal["all", "track"]
     tuning_seeds: list[int]
     report_tuning_seeds: bool = False
+    contrasts: list[tuple[str, str]] = msgspec.field(default_factory=list)  # idea, baseline
+    lengths: list[Count] = msgspec.field(default_factory=list)  # of test contexts, judged too
+    expects: list[Expected] = msgspec.field(default_factory=list)
 
 
 class Budget(Part):
@@ -170,6 +189,8 @@ class Record(PlannedRun, kw_only=True):
     environment: dict[str, str | int | float | bool | None]
     config: dict[str, Any] | None = None  # resolved; null: not recorded
     analysis: Declared | None = None  # null: nothing was declared
+    acting: list[str] | None = None  # tunable keys that change anything; null: not recorded
+    context: Count | None = None  # tokens of a training example; null: not recorded
     overlap: Count | None = None  # test examples after one that share values; null: not recorded
 
     def __post_init__(self) -> None:

@@ -88,8 +88,46 @@ def results() -> str:
         result(name, comparison)
         for name, comparisons in reports().items()
         for comparison in comparisons
-        if name != "aa"
+        if name != "aa" and not name.startswith("known_")
     )  # fmt: skip
+
+
+def known() -> str:
+    """The published orderings, and what was found of each."""
+    rows = [
+        (name, bench["comparison"], bench)
+        for name, comparisons in reports().items()
+        for bench in (each["bench_report"] for each in comparisons)
+        if bench["comparison"].get("expected")
+    ]
+    return head(
+        "experiment", "times the context", "idea vs baseline", "published", "scores", "exact match",
+        "p (Holm)", "w/t/l", "found?", "source",
+    ) + "".join(
+        line(
+            f"[{name}](results/{name}.json)",
+            str(said["length"]),
+            f"{said['idea']} vs {said['baseline']}",
+            said["expected"]["verdict"],
+            f"{number(bench['idea']['mean'], 3)} vs {number(bench['baseline']['full']['mean'], 3)}",
+            exact_match(bench),
+            number(said["p_holm"]),
+            f"{said['idea_wins']}/{said['ties']}/{said['idea_losses']}",
+            f"**{said['expected']['outcome']}**",
+            said["expected"]["source"],
+        )
+        for name, said, bench in rows
+    )  # fmt: skip
+
+
+def exact_match(bench: dict[str, Any]) -> str:
+    """Of both arms on the examples that they are compared by, where the track has it."""
+    length, arms = bench["comparison"]["length"], (bench["idea"], bench["baseline"])
+    if any("exact_match" not in arm["secondary"] for arm in arms):
+        return "–"
+    splits = [each for each in bench["idea"]["by_split"] if each.startswith("test@")]
+    [split] = ["test"] if length == 1 else splits  # of one length each
+    return " vs ".join(number(arm["secondary"]["exact_match"][split], 3) for arm in arms)
 
 
 def same_against_itself() -> str:
@@ -196,14 +234,41 @@ def chaos() -> str:
     )
 
 
+def lag_bias_cost() -> str:
+    """What a bias costs attention: time over no bias, a constant mask, a mask that is learned."""
+    rows = json.loads((HERE / "lag_bias_cost.json").read_text())["rows"]
+    by_variant: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        by_variant.setdefault(row["variant"], {})[row["tokens"]] = row
+    lengths = sorted({row["tokens"] for row in rows})
+    longest = {variant: each[lengths[-1]]["saved_bytes"] for variant, each in by_variant.items()}
+    return head("", *(f"{n} tokens" for n in lengths), f"saved, {lengths[-1]}") + "".join(
+        line(
+            variant if variant in ("no bias", "constant", "parameter") else f"`{variant}`",
+            *(
+                " / ".join(
+                    f"{at[n][f'to {of}']:.2f}" for of in ("no bias", "constant", "parameter")
+                )
+                for n in lengths
+            ),
+            f"{longest[variant] / longest['no bias']:.1f}",
+        )
+        for variant, at in sorted(
+            by_variant.items(), key=lambda each: each[1][lengths[-1]]["seconds"]
+        )
+    )
+
+
 SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {
         "results": results,
+        "known": known,
         "aa": same_against_itself,
         "calibration": calibration,
         "protocols": protocols,
         "noise": noise,
         "chaos": chaos,
+        "lag_bias_cost": lag_bias_cost,
     },
     "docs/protocol.md": {"looks": looks},
 }

@@ -17,6 +17,9 @@ OPTIONS = {  # key → the option of analyze.py that judges by something else; N
     "analysis.family": "--family",
     "analysis.tuning_seeds": "--tuning-seeds",
     "analysis.report_tuning_seeds": None,
+    "analysis.contrasts": None,
+    "analysis.lengths": None,
+    "analysis.expects": None,
 }
 
 

@@ -16,6 +16,7 @@ from records.files import PLAN, RECORD, SUPERSEDED, write_json
 from records.identity import FULL
 from sweeping import resume
 from sweeping.begun import begun, written
+from sweeping.compared import check_compared
 from sweeping.declared import declares_otherwise, predicts_otherwise, refuse_other_rules
 from sweeping.engines import processes
 from training.config import (
@@ -115,6 +116,7 @@ def _check_together(runs: Sequence[Json], config: Config) -> None:
             ", ".join(sorted(variants)),
         )
     said = config.analysis
+    check_compared(config, variants)
     tuning = set() if said.report_tuning_seeds else set(said.tuning_seeds)
     full = {run["seed"] for run in runs if run["budget_factor"] == FULL}  # what is reported on
     if tuning and full and not full - tuning:
@@ -157,10 +159,11 @@ def _taken(
 ) -> tuple[set[int], Reasons]:
     """Copy other sweeps' runs that would come out the same here; which, and why not the others."""
     taken, foreign = set[int](), defaultdict[str, list[int]](list)
-    # what a copy is made to name, as this sweep does; which seeds choose is in a design's plan
+    # what a copy is made to say, as this sweep does; which seeds choose is in a design's plan
     tuned = isinstance(config.design, TunedDesign)
-    ours = {"baseline", "analysis.tuning_seeds"} if tuned else {"baseline"}
-    tuning_seeds = config.design.tuning_seeds if tuned else None
+    keys = {"contrasts", "lengths", "expects", *(["tuning_seeds"] if tuned else [])}
+    analysis = config.analysis.model_dump(include=keys)
+    ours = {"baseline", *(f"analysis.{key}" for key in keys)}
     for i, (source, record) in borrowed.items():
         rules = [key for key in declares_otherwise(record, config) if key not in ours]
         if why := resume.changed(record["hashes"] | _environment(record), today[i]):
@@ -170,7 +173,7 @@ def _taken(
                 i
             )
         else:
-            resume.take(source, directory / names[i], config.baseline, tuning_seeds)
+            resume.take(source, directory / names[i], config.baseline, analysis)
             taken.add(i)
     return taken, foreign
 
@@ -246,6 +249,8 @@ def _foreseen(runs: list[Json], config: Config) -> list[str]:
         said.family,
         frozenset(said.tuning_seeds),
         said.report_tuning_seeds,
+        tuple((idea, other) for idea, other in said.contrasts),
+        tuple(said.lengths),
     )
     return foreseen([PlannedRun(**run) for run in runs], config.baseline, rules)
 

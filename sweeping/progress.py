@@ -20,7 +20,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from analysis.judge.design import Course
+from analysis.judge.design import Course, in_words
 from analysis.text import how_many
 from records.files import RECORD
 
@@ -111,9 +111,9 @@ def tell_rule(made: Course) -> None:
 
 
 def tell_end(made: Course) -> None:
-    """Say where each idea's path ended."""
-    for (track, idea), stop in made.stops.items():
-        _say(f"{idea} on {track} ended at {how_many(stop.pairs, 'pair')}: {stop.why}")
+    """Say where each comparison ended."""
+    for compared, stop in made.stops.items():
+        _say(f"{in_words(compared, made.rule)} ended at {how_many(stop.pairs, 'pair')}: {stop.why}")
 
 
 def _say(text: str) -> None:

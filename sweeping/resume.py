@@ -75,22 +75,20 @@ def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     return None
 
 
-def take(
-    source: Path, directory: Path, baseline: str | None, tuning_seeds: Sequence[int] | None
-) -> None:
+def take(source: Path, directory: Path, baseline: str | None, analysis: Mapping[str, Any]) -> None:
     """Copy a finished run from another sweep, whole or not at all; its record says where from.
 
     Args:
         baseline: the arm that this sweep names as baseline, which makes no difference to a run.
-        tuning_seeds: those that this sweep's plan says, no more do these; None: as the run
-            declared them.
+        analysis: what this sweep declares of its comparisons, no more does that; what is not in it
+            is as the run declared it.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     draft = directory.with_name(f".{directory.name}.{os.getpid()}")
     shutil.copytree(source, draft)
     record = json.loads((draft / RECORD).read_text())
-    if tuning_seeds is not None and record.get("analysis"):
-        record["analysis"]["tuning_seeds"] = list(tuning_seeds)
+    if record.get("analysis"):
+        record["analysis"] |= analysis
     write_json(draft / RECORD, record | {"baseline": baseline, "taken_from": str(source)})
     if directory.exists():
         shutil.rmtree(directory)  # what an unfinished try left

@@ -12,6 +12,7 @@ from analysis.judge.sequential import usable
 from analysis.text import how_many, seed_list
 from records.design import SPENDING, PlannedArm, Rule
 from records.identity import FULL, Value
+from sweeping.compared import check_compared
 from training.config import (
     TUNABLE_GROUPS,
     TWO_TUNING_SEEDS,
@@ -78,7 +79,14 @@ def rule_of(axes: Axes, compose: Callable[[list[list[str]]], list[DictConfig]]) 
         alpha=analysis.alpha,
         margin_pct=analysis.margin_pct,
         family=analysis.family,
+        contrasts=[(idea, other) for idea, other in analysis.contrasts],
     )
+    check_compared(checked, {arm.variant for arm in arms})
+    if analysis.lengths:
+        raise UserError(
+            f"analysis.lengths is {analysis.lengths}: the looks of design=tuned are at the trained "
+            f"context alone; say analysis.lengths=[], or design=fixed"
+        )
     _check(rule, design)
     return rule
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import os
+import runpy
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
+
+from sweeping import directory
+from training import errors
 
 # Behind a shell's & Ctrl-C is ignored, and would be by all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -43,6 +52,17 @@ def names(group: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / "conf" / group).glob("*.yaml"))
 
 
+QUICK = {"baseline", "idea", "tensor_mixer", "dense_attention", "no_mixer", "base_conv", "cope"}
+
+
+def variants() -> list[Any]:
+    """Every variant, for tests that train each; most of them with the slow tests."""
+    return [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in names("variant")
+    ]
+
+
 @pytest.fixture(scope="session")
 def composed() -> Iterator[Callable[..., DictConfig]]:
     """Composes a run's configuration from overrides, Hydra's own part included."""
@@ -68,3 +88,33 @@ def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+def here(*command: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a command as `shell` does, but in this process: several seconds sooner.
+
+    Its runs are forked from one server for all tests. The project's modules are those that were
+    imported; `root` says where train.py and conf/ are.
+    """
+    hydra, environment = GlobalHydra.instance(), os.environ.copy()
+    composing, hydra.hydra = hydra.hydra, None
+    out, err = io.StringIO(), io.StringIO()
+    locks, held, status = list[Any](), directory._held, cast(Any, 0)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(root)
+        patch.setattr(sys, "argv", list(command))
+        patch.setattr(errors, "_started", False)
+        patch.setenv("COLUMNS", "200")
+        patch.setattr(directory, "_held", lambda path: locks.append(held(path)) or locks[-1])
+        try:
+            runpy.run_path(str(root / command[0]), run_name="__main__")
+        except SystemExit as end:
+            status = end.code or 0
+        finally:
+            hydra.hydra = composing
+            os.environ.clear()
+            os.environ.update(environment)
+            gc.enable()
+            for lock in filter(None, locks):  # which would be held as long as this process lives
+                os.close(lock)
+    return subprocess.CompletedProcess(command, status, out.getvalue(), err.getvalue())

@@ -93,21 +93,23 @@ def sequence_windows(track: Config, seed: int) -> dict[str, np.ndarray]:
 def series_windows(track: Config) -> tuple[dict[str, np.ndarray], dict[str, dict[str, float]]]:
     """All windows of one series in three stretches of time, relative to the last context value."""
     if track["csv"] is not None:
-        series = pd.read_csv(track["csv"])[track["column"]].to_numpy(float)
+        series = pd.read_csv(track["csv"])[track["columns"]].to_numpy(float)
         season = None
     elif track["name"] == "co2":  # weekly; missing weeks lie on the line between their neighbours
         raw = datasets.co2.load_pandas().data["co2"].to_numpy(float)
         known = np.flatnonzero(np.isfinite(raw))
         series, season = np.interp(np.arange(len(raw)), known, raw[known]), 52
+    elif track["name"] == "elnino":  # a row per year
+        rows = datasets.elnino.load_pandas().data.to_numpy(float)
+        series, season = np.concatenate([row[1:] for row in rows]), 12
     else:
         series = datasets.sunspots.load_pandas().data["SUNACTIVITY"].to_numpy(float)
         season = 11
     if track["period"] != "auto":
         season = track["period"]
 
-    total = len(series)
-    first = round(total * (1 - track["validation"] - track["test"]))
-    second = round(total * (1 - track["test"]))
+    sizes = [n if n >= 1 else n * len(series) for n in track["split"]]  # in rows, or shares
+    first, second, total = round(sizes[0]), round(sizes[0] + sizes[1]), round(sum(sizes))
     series = series / series[:first].std()  # of the training stretch alone
     context, horizon = track["context"], track["horizon"]
     windows: dict[str, np.ndarray] = {}
@@ -119,7 +121,8 @@ def series_windows(track: Config) -> tuple[dict[str, np.ndarray], dict[str, dict
         rows = []
         for name in errors:
             errors[name][split] = []
-        for now in range(begin + context - 1, end - horizon):  # where the last context value is
+        own = 0 if track["reach_back"] and split != "train" else context  # context within it
+        for now in range(begin + own - 1, end - horizon):  # where the last context value is
             rows.append(series[now - context + 1 : now + horizon + 1] - series[now])
             for step in range(1, horizon + 1):
                 errors["persistence_mse"][split].append((series[now + step] - series[now]) ** 2)
@@ -135,23 +138,69 @@ def series_windows(track: Config) -> tuple[dict[str, np.ndarray], dict[str, dict
         name: {s: float(np.mean(by_split[s])) for s in ("validation", "test")}
         for name, by_split in errors.items()
     }
-    return windows, references
+    return windows, references | {"dlinear_mse": dlinear(windows, context)}
+
+
+def dlinear(windows: dict[str, np.ndarray], context: int) -> dict[str, float]:
+    """MSE of linear maps of a moving average of 25 and of what remains, by ridge regression."""
+
+    def features(rows: np.ndarray) -> np.ndarray:
+        padded = np.pad(rows, ((0, 0), (12, 12)), mode="edge")
+        trend = np.array([np.convolve(row, np.full(25, 1 / 25), mode="valid") for row in padded])
+        return np.hstack([trend, rows - trend])
+
+    x = {split: features(rows[:, :context]) for split, rows in windows.items()}
+    y = {split: rows[:, context:] for split, rows in windows.items()}
+    x_mean, y_mean = x["train"].mean(axis=0), y["train"].mean(axis=0)
+    centred, n = x["train"] - x_mean, len(x["train"])
+    width = centred.shape[1]
+    fits = []
+    for strength in (
+        1e-4,
+        1e-3,
+        1e-2,
+        1e-1,
+        1,
+    ):  # of the features' mean square; as rows to be fitted
+        penalty = math.sqrt(strength * n * np.square(centred).sum() / n / width) * np.eye(width)
+        rows = np.vstack([y["train"] - y_mean, np.zeros((width, y_mean.size))])
+        weights = np.linalg.lstsq(np.vstack([centred, penalty]), rows, rcond=None)[0]
+        fits.append(
+            {
+                split: float(np.square((x[split] - x_mean) @ weights + y_mean - y[split]).mean())
+                for split in ("validation", "test")
+            }
+        )
+    return min(fits, key=lambda scores: scores["validation"])
 
 
 # Parameters and what they start as --------------------------------------------------------------
 
 
 def kind(config: Config) -> str:
-    """Which mixer: table, mixture, dense, tensor or none."""
+    """Which mixer: table, mixture, line, forgetting, rotary, dense, tensor or none."""
     mixer = config["variant"]["mixer"]
     target = mixer["_target_"].rpartition(".")[2]
     if target != "Attention":
         return {"TensorMixer": "tensor", "NoMixer": "none"}[target]
-    if mixer["bias"] is None:
-        return "dense"
-    return {"LagTable": "table", "ExpMixture": "mixture"}[
-        mixer["bias"]["_target_"].rpartition(".")[2]
-    ]
+    slot = mixer.get("bias") or mixer.get("rotation")
+    return {
+        "LagTable": "table",
+        "ExpMixture": "mixture",
+        "Alibi": "line",
+        "Forgetting": "forgetting",
+        "Rope": "rotary",
+        None: "dense",
+    }[slot and slot["_target_"].rpartition(".")[2]]
+
+
+def attends(config: Config) -> bool:
+    return kind(config) not in ("tensor", "none")
+
+
+def by_lag(config: Config) -> bool:
+    """Has a bias that knows the lag alone."""
+    return kind(config) in ("table", "mixture", "line")
 
 
 def grid(config: Config) -> tuple[int, ...]:
@@ -183,7 +232,7 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
             "mlp.2.weight": (d, 4 * d),
             "mlp.2.bias": (d,),
         }
-        if kind(config) in ("table", "mixture", "dense"):
+        if attends(config):
             block |= {
                 "mixer.qkv.weight": (3 * d, d),
                 "mixer.qkv.bias": (3 * d,),
@@ -196,6 +245,9 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
         elif kind(config) == "mixture":
             components = config["variant"]["mixer"]["bias"]["components"]
             block["mixer.bias.log_rates"] = block["mixer.bias.logits"] = (heads, components)
+        elif kind(config) == "forgetting":
+            block["mixer.bias.gate.weight"] = (heads, d)
+            block["mixer.bias.offset"] = (heads,)
         elif kind(config) == "tensor":
             for a, (length, rank) in enumerate(zip(grid(config), ranks(config), strict=True)):
                 block[f"mixer.free.{a}"] = (length, rank)
@@ -216,11 +268,14 @@ def is_matrix(name: str, shape: tuple[int, ...]) -> bool:
 
 
 def is_mechanism(config: Config, name: str) -> bool:
-    """Part of the idea: a lag bias, or all of a tensor mixer."""
+    """Part of the idea: a bias, or all of a tensor mixer."""
     return ".mixer.bias." in name or (kind(config) == "tensor" and ".mixer." in name)
 
 
 def trains(config: Config, name: str) -> bool:
+    bias = config["variant"]["mixer"].get("bias") or {}
+    if bias.get("components") == 1 and name.endswith("logits"):
+        return False  # the weight of one is 1, whatever its logit
     return not (config["variant"]["frozen"] and is_mechanism(config, name))
 
 
@@ -234,9 +289,14 @@ def spread(name: str, shape: tuple[int, ...]) -> float | None:
 
 
 def fixed_start(name: str, shape: tuple[int, ...]) -> Tensor:
-    """A start without chance, float64: norms the identity, rates by closed form, all else 0."""
+    """A start without chance, float64: norms the identity, rates by closed form, all else 0.
+
+    But for what forgets: of a token before, it keeps nine tenths at first, in log odds.
+    """
     if name.endswith("norm.weight"):
         return torch.ones(shape, dtype=torch.float64)
+    if name.endswith("offset"):
+        return torch.full(shape, math.log(9), dtype=torch.float64)
     if not name.endswith("log_rates"):
         return torch.zeros(shape, dtype=torch.float64)
     heads, components = shape
@@ -286,7 +346,7 @@ def lag_bias(config: Config, p: Params, lags: Tensor) -> Tensor:
     """b_h(lag) of one block, γ included: (L,) → (H, L).
 
     The table has a free number for each lag, its last one for all beyond. The mixture is
-    γ·log Σⱼ softmax(w)ⱼ exp(−rⱼ·lag), with rates r = exp(ρ).
+    γ·log Σⱼ softmax(w)ⱼ exp(−rⱼ·lag), with rates r = exp(ρ). The line is ALiBi's.
     """
     gamma = config["variant"]["mixer"]["bias"]["gamma"]
     if kind(config) == "table":
@@ -294,10 +354,44 @@ def lag_bias(config: Config, p: Params, lags: Tensor) -> Tensor:
         return gamma * torch.stack(
             [table[:, min(int(lag), table.shape[1] - 1)] for lag in lags], dim=1
         )
+    if kind(config) == "line":
+        heads = config["model"]["heads"]
+        assert heads in (1, 2, 4, 8)  # others have slopes by another rule
+        slopes = torch.tensor([2 ** (-8 * h / heads) for h in range(1, heads + 1)]).double()
+        return -gamma * slopes[:, None] * lags
     weights = p["mixer.bias.logits"].softmax(1)  # (H, J)
     rates = p["mixer.bias.log_rates"].exp()
     decays = torch.exp(-rates[:, :, None] * lags)  # (H, J, L)
     return gamma * torch.log((weights[:, :, None] * decays).sum(1))
+
+
+def kept(p: Params, x: Tensor) -> Tensor:
+    """Share of what was before that each token keeps, by head: (B, N, d) → (B, H, N)."""
+    odds = torch.exp(x @ p["mixer.bias.gate.weight"].T + p["mixer.bias.offset"])
+    return (odds / (1 + odds)).transpose(1, 2)
+
+
+def forgotten(config: Config, p: Params, x: Tensor) -> Tensor:
+    """γ·log of what is kept from each key to each query, (B, H, N, N) (Lin et al. 2025)."""
+    share = kept(p, x)
+    n = x.shape[1]
+    rows = [
+        torch.stack([share[:, :, j + 1 : i + 1].prod(-1) for j in range(n)], dim=-1)
+        for i in range(n)
+    ]
+    return config["variant"]["mixer"]["bias"]["gamma"] * torch.log(torch.stack(rows, dim=-2))
+
+
+def rotated(config: Config, x: Tensor) -> Tensor:
+    """Pairs of numbers as complex ones, turned by t·base^(−2m/c): (B, N, H, c), the same."""
+    n, c = x.shape[1], x.shape[3]
+    rates = config["variant"]["mixer"]["rotation"]["base"] ** (
+        -torch.arange(0, c, 2, dtype=torch.float64) / c
+    )
+    angles = torch.arange(n)[:, None] * rates  # (N, c/2)
+    turns = torch.exp(1j * angles)[:, None]  # the same in all heads
+    pairs = torch.complex(x[..., ::2].double(), x[..., 1::2].double()) * turns
+    return torch.stack([pairs.real, pairs.imag], dim=-1).flatten(-2).to(x.dtype)
 
 
 def attention(config: Config, p: Params, x: Tensor, biased: bool = True) -> tuple[Tensor, Tensor]:
@@ -311,9 +405,13 @@ def attention(config: Config, p: Params, x: Tensor, biased: bool = True) -> tupl
         part.reshape(batch, n, heads, d // heads)  # (B, N, H, c)
         for part in linear(p, "mixer.qkv", x).split(d, dim=-1)
     )
+    if biased and kind(config) == "rotary":
+        q, k = rotated(config, q), rotated(config, k)
     logits = torch.einsum("bihc,bjhc->bhij", q, k) / math.sqrt(d // heads)
     behind = torch.arange(n)[:, None] - torch.arange(n)  # (N, N) lag of key j behind query i
-    if biased and kind(config) != "dense":
+    if biased and kind(config) == "forgetting":
+        logits = logits + forgotten(config, p, x)
+    if biased and by_lag(config):
         logits = logits + lag_bias(config, p, torch.arange(n))[:, behind.abs()]
     if causal:
         logits = logits.masked_fill(behind < 0, -math.inf)
@@ -344,7 +442,7 @@ def factors(config: Config, p: Params) -> list[Tensor]:
 
 def mix(config: Config, p: Params, x: Tensor, mechanism: bool) -> Tensor:
     """One block's token mixer, (B, N, d) → (B, N, d); without its mechanism where asked."""
-    if kind(config) in ("table", "mixture", "dense"):
+    if attends(config):
         return attention(config, p, x, biased=mechanism)[0]
     if kind(config) == "none" or not mechanism:
         return x
@@ -482,7 +580,8 @@ def updates(config: Config, p: Params) -> dict[str, tuple[Update, float]]:
     for name, w in p.items():
         if not trains(config, name):
             continue
-        own = is_mechanism(config, name)
+        # a gate is a layer as any other, though it is part of the idea
+        own = is_mechanism(config, name) and ".gate." not in name
         matrix = is_matrix(name, tuple(w.shape)) and not own
         inside = matrix and name.startswith("blocks.") and optimizer["matrices"] is not None
         settings = optimizer["matrices" if inside else "algorithm"]
@@ -575,7 +674,7 @@ def ablation(config: Config, p: Params, splits: Splits) -> float | None:
 
     Of the first 256 test examples alone.
     """
-    if not any(is_mechanism(config, name) for name in p):
+    if kind(config) in ("dense", "none"):
         return None
     inputs, targets = splits["test"]
     few = inputs[:256], targets[:256]
@@ -641,7 +740,9 @@ def observed_in_block(config: Config, p: Params, start: Params, x: Tensor) -> di
         "attention_rise_over_start": (rises[0] - rises[1]).mean().item(),
         "nonmonotone_heads": (rises[0] > 0).double().mean().item(),
     }
-    if kind(config) == "dense":
+    if kind(config) == "forgetting":
+        found["kept_share"] = kept(p, x).mean().item()
+    if not by_lag(config):
         return found
     lags = torch.arange(x.shape[1])
     bias, before = lag_bias(config, p, lags), lag_bias(config, start, lags)  # (H, N)
@@ -649,6 +750,8 @@ def observed_in_block(config: Config, p: Params, start: Params, x: Tensor) -> di
     second = first[:, 1:] - first[:, :-1]
     found["bias_max_first_difference"] = first.max().item()
     found["bias_min_second_difference"] = second.min().item()
+    if kind(config) == "line":
+        return found
     if kind(config) == "table":
         return found | {
             "negative_first_differences": (first < 0).double().mean().item(),
@@ -659,14 +762,16 @@ def observed_in_block(config: Config, p: Params, start: Params, x: Tensor) -> di
     weights = p["mixer.bias.logits"].softmax(1)
     entropy = -(weights * weights.log()).sum(1)  # (H,)
     at = lags.double().requires_grad_()  # the curve's derivatives in lag, head by head
-    slopes, curvatures = [], []
+    slopes, curvatures, at_lag_0 = [], [], []
     for curve in lag_bias(config, p, at):
         (slope,) = torch.autograd.grad(curve.sum(), at, create_graph=True)
         slopes.append(slope.max().item())
+        at_lag_0.append(slope[0].item())
         curvatures.append(torch.autograd.grad(slope.sum(), at, retain_graph=True)[0].min().item())
     return found | {
         "rate_distance_from_start": moved.square().mean().sqrt().item(),
         "effective_components": entropy.exp().mean().item(),
+        "gamma_mean_rate": -sum(at_lag_0) / len(at_lag_0),
         "bias_max_slope": max(slopes),
         "bias_min_curvature": min(curvatures),
     }
@@ -736,9 +841,9 @@ def figures(config: Config, p: Params, splits: Splits) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for i, x in enumerate(read):
         own = block_params(p, i)
-        if kind(config) in ("table", "mixture", "dense"):
+        if attends(config):
             found[f"block{i}_attention"] = profile(config, own, x)  # (H, N)
-        if kind(config) in ("table", "mixture"):
+        if by_lag(config):
             found[f"block{i}_bias"] = lag_bias(config, own, torch.arange(x.shape[1]))  # (H, N)
         if kind(config) == "tensor":
             for a, k in enumerate(factors(config, own)):
@@ -764,8 +869,10 @@ def cost(config: Config, examples: int) -> dict[str, float]:
     sizes = {name: math.prod(shape) for name, shape in shapes(config).items()}
     n, d = math.prod(grid(config)), config["model"]["dim"]
     mixing = 0.0
-    if kind(config) in ("table", "mixture", "dense"):
+    if attends(config):
         mixing = 4 * n * d * d + 2 * n * n * d  # four projections; QKᵀ and the weighted sum
+        if kind(config) == "forgetting":
+            mixing += n * d * config["model"]["heads"]
     elif kind(config) == "tensor":
         batch = min(config["training"]["batch_size"], examples)
         for length, r in zip(grid(config), ranks(config), strict=True):

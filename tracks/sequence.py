@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tracks.forecasting import Forecasting
+from tracks.lengths import longer
 from tracks.track import Streams
-
-MOST = 65_536  # tokens of a test context; a million take a minute to draw, and fill the memory
 
 
 def draw(
@@ -43,11 +44,10 @@ class Sequence(Forecasting):
         streams: where each split's windows are drawn from, `streams("train")` and so on.
         context, horizon: tokens read and values predicted.
         train, validation, test: windows in each split, all independent.
-        test_contexts: further test splits, of so many tokens each: `test@64`, as large as `test`.
+        test_lengths: further test splits, at these multiples of the context (`tracks.lengths`).
     Raises:
-        ValueError: sizes below 1 (context below 2), noise < 0, correlation outside (−1, 1),
-            periods that are not 0 < shortest < longest, or a test context that is given twice, is
-            the trained one, or longer than `MOST` tokens.
+        ValueError: sizes below 1 (context below 2), noise outside 0 … 1e6, correlation
+            outside (−1, 1), periods that are not 0 < shortest < longest, or wrong test lengths.
     """
 
     def __init__(
@@ -61,33 +61,24 @@ class Sequence(Forecasting):
         periods: tuple[float, float] = (16.0, 32.0),
         noise: float = 0.2,
         correlation: float = 0.5,
-        test_contexts: tuple[int, ...] = (),
+        test_lengths: tuple[int, ...] = (),
     ) -> None:
         if context < 2 or min(horizon, train, validation, test) < 1:
             raise ValueError(
                 f"context is {context}, horizon {horizon}, train {train}, validation {validation}, "
                 f"test {test}: must be whole numbers, context ≥ 2 and the others ≥ 1"
             )
-        if not 0 < periods[0] < periods[1]:
+        if not 0 < periods[0] < periods[1] < math.inf:
             raise ValueError(f"periods is {list(periods)}, must be [shortest, longest], both > 0")
-        if noise < 0 or not -1 < correlation < 1:
+        if not 0 <= noise <= 1e6 or not -1 < correlation < 1:
             raise ValueError(
-                f"noise is {noise} and correlation {correlation}, must be ≥ 0 and between −1 and 1"
-            )
-
-        if not all(2 <= tokens <= MOST for tokens in test_contexts):
-            raise ValueError(
-                f"test_contexts is {list(test_contexts)}, must be whole numbers from 2 to {MOST}"
-            )
-        if len({context, *test_contexts}) <= len(test_contexts):
-            raise ValueError(
-                f"test_contexts is {list(test_contexts)}, must name each once, and not the trained "
-                f"context {context}, which is test"
+                f"noise is {noise} and correlation {correlation}, must be from 0 to 1e6, and "
+                f"between −1 and 1"
             )
 
         sizes = {"train": (train, context), "validation": (validation, context)}
         sizes["test"] = (test, context)
-        sizes |= {f"test@{tokens}": (test, tokens) for tokens in test_contexts}
+        sizes |= {name: (test, tokens) for name, tokens in longer(context, test_lengths).items()}
         windows = {}
         for split, (n, tokens) in sizes.items():
             drawn = draw(streams(split), n, tokens + horizon, periods, noise, correlation)

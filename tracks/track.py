@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 Streams = Callable[[str], np.random.Generator]  # a split's name → where its examples are drawn from
 Direction = Literal["min", "max"]
+References = dict[str, dict[str, float]]  # name → split → score
 SPLITS = ("train", "validation", "test")  # that every track has
 
 
@@ -72,7 +73,10 @@ class Track(ABC):
             `test@64`: these are scored, recorded and compared, and nothing is chosen by them.
             Where there are several axes, their grid must be that of training.
         axes: lengths of the training tokens' grid, one per axis; N is their product.
-        references: scores of trivial predictions, {name: {"validation": …, "test": …}}.
+        references: scores of trivial predictions by the primary metric, such as repeating the last
+            value: {name: {"validation": …, "test": …}}. An arm that beats none has learned nothing.
+        fitted: the same of predictions that were fitted to the training split, such as a linear
+            map: shown beside the arms, and no arm need beat them.
     Raises:
         ValueError: a split that every track has is missing, or a further one is named otherwise.
     """
@@ -91,7 +95,8 @@ class Track(ABC):
         self,
         splits: Mapping[str, Split],
         axes: tuple[int, ...],
-        references: dict[str, dict[str, float]] | None = None,
+        references: References | None = None,
+        fitted: References | None = None,
     ) -> None:
         further = [name for name in splits if name not in SPLITS]
         if absent := [name for name in SPLITS if name not in splits]:
@@ -100,7 +105,7 @@ class Track(ABC):
             raise ValueError(f"a further test split is named test@…, not {wrong[0]}")
         self.splits = {name: splits[name] for name in (*SPLITS, *further)}
         self.axes = axes
-        self.references = references or {}
+        self.references, self.fitted = references or {}, fitted or {}
 
     @property
     def train(self) -> Split:

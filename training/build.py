@@ -157,6 +157,11 @@ def build_optimizers(config: Config, network: Network) -> list[torch.optim.Optim
     return made
 
 
+def is_scaled(network: Network) -> bool:
+    """Whether any of its parameters trains at `lr · mechanism_lr_scale`."""
+    return any(p.requires_grad and scale is None for p, (scale, _) in _own_numbers(network).items())
+
+
 def _own_numbers(network: Network) -> dict[nn.Parameter, Trains]:
     """How the mechanisms' parameters train that do not train as any other would."""
     says = {  # of one inside another, the inner mechanism, which comes later

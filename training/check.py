@@ -129,7 +129,7 @@ def _check_description(track: Track) -> None:
     must(whole, named(track, "overlap"), "be a whole number, at least 0", overlap)
     for name, metric in track.metrics.items():
         can_be_read(recorded.Metric, {"name": name, **asdict(metric)}, f"{where}: {name}")
-    for name, scores in track.references.items():
+    for name, scores in (track.references | track.fitted).items():
         where = f"{named(track, '__init__')}: reference {name}"
         can_be_read(recorded.Secondary, {"scores": scores}, where)
     axis, where = track.time_axis, named(track, "time_axis")

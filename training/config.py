@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 
 from training.errors import UserError, no_such
 
+GROUPS = ("track", "variant", "model", "optimizer", "training")  # that a run is made with
 TUNABLE_GROUPS = ("optimizer", "model")  # whose YAMLs' names are values to choose among
 
 Positive = Annotated[float, Field(gt=0)]
@@ -112,12 +113,29 @@ class Designed(Section):
     design: Annotated[Design, Field(discriminator="kind")]
 
 
+class Expected(Section):
+    idea: str
+    baseline: str | None = None
+    length: Count = 1
+    verdict: Literal["better", "worse", "equal"]
+    source: str
+
+
+def _two_arms(value: Any) -> Any:
+    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)):
+        raise ValueError("two variants, [idea, what it is compared with]")
+    return value
+
+
 class Analysis(Section):
     alpha: Annotated[float, Field(ge=1e-9, le=0.5)]
     margin_pct: Positive
     family: Literal["all", "track"]
     tuning_seeds: list[Seed]
     report_tuning_seeds: bool
+    contrasts: list[Annotated[list[str], PlainValidator(_two_arms)]]
+    lengths: list[Count]
+    expects: list[Expected]
 
 
 class Config(Designed):
@@ -175,6 +193,15 @@ def validated(cfg: DictConfig) -> Config:
             raise UserError(
                 "analysis.report_tuning_seeds is true: a tuned design's tuning seeds only choose, "
                 "and are never reported; leave it false"
+            )
+    tested = config.track.get("test_lengths")
+    for length in config.analysis.lengths:
+        if length == 1:
+            raise UserError("analysis.lengths names 1, which is judged anyway: name longer ones")
+        if not isinstance(tested, list) or length not in tested:
+            raise UserError(
+                f"analysis.lengths names {length}, which track.test_lengths {tested} lacks: add it "
+                f"there, on a track that has this key"
             )
     for key in config.tunable:
         if key == "seed" or config.tunable.count(key) > 1:
@@ -274,12 +301,8 @@ def config_hashes(cfg: DictConfig) -> dict[str, str]:
     up. Two runs with equal hashes, hyper and budget were set up alike, whatever their YAMLs are
     called.
     """
-    masked = cfg.copy()
-    OmegaConf.set_struct(masked, False)
     tuned_groups = [key for key in cfg.tunable if key in TUNABLE_GROUPS]
-    for key in set(cfg.tunable) - set(tuned_groups):
-        OmegaConf.update(masked, key, f"tunable:{key}")
-    task = resolved(masked)
+    task = _masked(cfg)
     # the name of a YAML does not say what is in it, and it may be edited
     inside = {f"tuned {group}": digest(task[group]) for group in tuned_groups}
     task |= {group: f"tunable:{group}" for group in tuned_groups}
@@ -288,8 +311,28 @@ def config_hashes(cfg: DictConfig) -> dict[str, str]:
     del task["variant"]["signature"]
     for key in ASIDE:
         task["track"].pop(key, None)
-    groups = ("track", "variant", "model", "optimizer", "training")
-    return {group: digest(task[group]) for group in groups} | inside
+    return {group: digest(task[group]) for group in GROUPS} | inside
+
+
+def acting(cfg: DictConfig, is_scaled: bool) -> list[str]:
+    """The tunable keys that change anything in this run; a strength of what is not there does not.
+
+    Args:
+        is_scaled: whether anything trains at `lr · mechanism_lr_scale`.
+    """
+    task = _masked(cfg)
+    inside = json.dumps([task[group] for group in GROUPS])
+    always = {"lr", *TUNABLE_GROUPS, *(["mechanism_lr_scale"] if is_scaled else [])}
+    return [key for key in cfg.tunable if key in always or f'"tunable:{key}"' in inside]
+
+
+def _masked(cfg: DictConfig) -> dict[str, Any]:
+    """What a run is made with, `tunable:KEY` in place of each tunable key but a group."""
+    masked = cfg.copy()
+    OmegaConf.set_struct(masked, False)
+    for key in set(cfg.tunable) - set(TUNABLE_GROUPS):
+        OmegaConf.update(masked, key, f"tunable:{key}")
+    return resolved(masked)
 
 
 def digest(value: Any) -> str:

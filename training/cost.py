@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -37,18 +38,24 @@ def flops_per_example(network: Network, track: Track, inputs: Tensor) -> float:
 def saved_bytes(network: Network, track: Track, inputs: Tensor, targets: Tensor) -> int:
     """Bytes that a training step keeps for its backward pass, without parameters and buffers."""
     inputs, targets = inputs.clone(), targets.clone()  # a slice would count its whole data set
-    own = {t.untyped_storage().data_ptr() for t in (*network.parameters(), *network.buffers())}
+    own = [*network.parameters(), *network.buffers()]
+    return kept_bytes(lambda: track.loss(track.readout(network(inputs)), targets).mean(), own)
+
+
+def kept_bytes(forward: Callable[[], Tensor], own: Iterable[Tensor]) -> int:
+    """Bytes that a forward pass keeps for its backward pass, without those of `own`."""
+    known = {t.untyped_storage().data_ptr() for t in own}
     kept: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
+        if storage.data_ptr() not in known:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss = track.loss(track.readout(network(inputs)), targets).mean()
-    del loss  # the graph, and what it kept, lived until here
+        result = forward()
+    del result  # the graph, and what it kept, lived until here
     return sum(kept.values())
 
 

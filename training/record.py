@@ -153,7 +153,11 @@ def means(track: Track, by_split: ByMetric) -> tuple[dict[str, float], dict[str,
     secondary = {
         name: asdict(track.describe(name)) | {"scores": by_name} for name, by_name in found.items()
     }
-    references = {name: {"scores": by_name} for name, by_name in track.references.items()}
+    references = {
+        name: {"scores": by_name, "is_fitted": found is track.fitted}
+        for found in (track.references, track.fitted)
+        for name, by_name in found.items()
+    }
     return scores, secondary | references
 
 

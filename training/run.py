@@ -14,8 +14,8 @@ from torch import Tensor
 
 from records.record import SCHEMA
 from training import record
-from training.build import build
-from training.config import Config, config_hashes, resolved, run_identity, validated
+from training.build import build, is_scaled
+from training.config import Config, acting, config_hashes, resolved, run_identity, validated
 from training.cost import cost
 from training.errors import started
 from training.fit import batch_order, evaluate, fit, steps_of
@@ -71,6 +71,7 @@ def train_one(
         "schema": SCHEMA,
         "status": "finished" if finished else "diverged",
         **who,
+        "acting": acting(cfg, is_scaled(start)),
         "baseline": config.baseline,
         "analysis": config.analysis.model_dump(),
         **measured,
@@ -91,6 +92,7 @@ def train_one(
             observe(start, start, track),
         ),
         "hashes": hashes,
+        "context": math.prod(track.axes),
         "overlap": track.overlap,
         "environment": record.environment(config, track.train.inputs.device),
     }

@@ -15,8 +15,15 @@ def summary(found: Mapping[str, Any], directory: Path) -> list[str]:
     """A run's last lines: its scores, what the probes found, where its record is."""
     metric = found["metric"]
     scores = ", ".join(f"{split} {score:.4g}" for split, score in found["scores"].items())
+    references = {
+        name: each["scores"].get("test")
+        for name, each in found["secondary"].items()
+        if each.get("direction") is None
+    }
+    beside = ", ".join(f"{name} {score:.4g}" for name, score in references.items() if score)
     return [
         f"{found['status']}: {metric['name']} {scores} ({BETTER[metric['direction']]})",
+        *([f"beside it, on test: {beside}"] if beside else []),
         f"probes: {'; '.join(amiss(found)) or 'nothing amiss'}",
         f"record: {directory / RECORD}",
     ]

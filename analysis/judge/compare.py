@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,11 @@ from analysis.read.gather import Gathered
 from analysis.read.recorded import RecordedRun, read_examples
 from analysis.read.rules import Rules
 from analysis.text import how_many
+from records.design import Compared
 from records.files import EXAMPLES
 from records.identity import Identity, in_order, sorted_hyper
 from records.reading import Unreadable
-from records.record import Metric, PlannedRun
+from records.record import Expected, Metric, PlannedRun
 
 Examples = NDArray[np.floating]  # every test example's score
 Read = tuple[Examples | None, list[str]]  # and what could not be read
@@ -87,6 +89,7 @@ class Comparison:
     """An idea against its baseline on one track."""
 
     track: str
+    length: int  # of the test examples that it is made by, times the trained context
     metric: Metric
     baseline: Side
     idea: Side
@@ -116,14 +119,33 @@ class Comparison:
     @property
     def stop(self) -> Stop | None:
         """Where a tuned design ended this idea's path; None while it is under way."""
-        return self.design.stops.get((self.track, self.idea.name)) if self.design else None
+        key = Compared(self.track, self.baseline.name, self.idea.name)
+        return self.design.stops.get(key) if self.design else None
+
+    @property
+    def place(self) -> str:
+        """The track, and how much longer than trained its examples are, where they are."""
+        return (
+            self.track if self.length == 1 else f"{self.track} at {self.length} times the context"
+        )
+
+    @property
+    def expected(self) -> Expected | None:
+        """What was published of it, as far as that was said before."""
+        for each in self.rules.expects:
+            named = {each.baseline} if each.baseline else self.idea.arm.baselines
+            if (each.idea, each.length) == (self.idea.name, self.length) and (
+                self.baseline.name in named
+            ):
+                return each
+        return None
 
 
 @dataclass
 class Matched:
     """Which arms are compared with which, and which cannot be."""
 
-    pairs: list[tuple[Arm, Arm]]  # baseline and idea, sorted by track, baseline, idea
+    pairs: list[tuple[Arm, Arm]]  # baseline and idea: by track, contrasts last, by their names
     absent: list[str]  # a sentence for every arm that left no record
     absent_ideas: list[str]  # the track of each comparison that was planned and cannot be made
 
@@ -131,9 +153,10 @@ class Matched:
 def match(
     arms: Mapping[tuple[str, str], Arm],
     planned: Iterable[PlannedRun],
+    rules: Rules,
     baseline: str | None = None,
 ) -> Matched:
-    """Pair every idea arm with the baseline that its runs name, or with `baseline`.
+    """Pair every idea arm with the baseline that its runs name, or with `baseline`; then contrasts.
 
     Raises:
         AnalysisError: no pair can be made.
@@ -142,6 +165,7 @@ def match(
     baselines = {name for arm in arms.values() for name in arm.baselines}
     if baseline is not None:
         baselines = {baseline}
+    contrasts: list[tuple[Arm, Arm]] = []
     counts = Counter[tuple[str, str]]()
     for run in planned:
         counts[run.track, run.variant] += run.is_full
@@ -163,7 +187,19 @@ def match(
             else:
                 matched.absent.append(f"{variant} on {track} has no baseline: {name} is not there.")
                 matched.absent_ideas.append(track)
-    if not matched.pairs:
+    for idea, other in rules.contrasts:
+        there = {track for track, variant in {*arms, *counts} if variant in (idea, other)}
+        for track in sorted(there):
+            pair = arms.get((track, other)), arms.get((track, idea))
+            if pair[0] and pair[1]:
+                contrasts.append((pair[0], pair[1]))
+            else:
+                gone = " and ".join(
+                    name for name, arm in ((other, pair[0]), (idea, pair[1])) if arm is None
+                )
+                matched.absent.append(f"{idea} against {other} on {track}: {gone} is not there.")
+                matched.absent_ideas.append(track)
+    if not matched.pairs and (baseline is not None or not contrasts):
         found = ", ".join(f"{variant} on {track}" for track, variant in arms)
         raise AnalysisError(
             " ".join(
@@ -175,7 +211,14 @@ def match(
                 ]
             )
         )
-    matched.pairs.sort(key=lambda pair: (pair[0].track, pair[0].variant, pair[1].variant))
+
+    def names(pair: tuple[Arm, Arm]) -> tuple[str, str, str]:
+        return pair[0].track, pair[0].variant, pair[1].variant
+
+    done = {frozenset(names(pair)) for pair in matched.pairs}
+    matched.pairs.sort(key=names)
+    matched.pairs += [pair for pair in contrasts if frozenset(names(pair)) not in done]
+    matched.pairs.sort(key=lambda pair: pair[0].track)
     return matched
 
 
@@ -186,11 +229,7 @@ def compare(
 
     `courses`: of the sweeps that have a tuned design.
     """
-    designs = {
-        (idea.track, made.rule.baseline, idea.variant): made
-        for made in courses
-        for idea in made.rule.ideas()
-    }
+    designs = {each: made for made in courses for each in made.rule.comparisons()}
     recorded = {run.record.identity for run in found.runs}
     asked = {run.identity for run in found.planned}
     planned: dict[tuple[str, str], dict[Identity, PlannedRun]] = {}
@@ -201,14 +240,22 @@ def compare(
     def family(track: str) -> str:
         return track if rules.family == "track" else "all"
 
-    sizes = Counter(map(family, (idea.track for _, idea in matched.pairs)))
-    sizes += Counter(map(family, matched.absent_ideas))
+    on = cache(Arm.on)  # of an arm and a split one arm, so that it is read once
+    pairs = [
+        (length, (on(baseline, split), on(idea, split)))
+        for baseline, idea in matched.pairs
+        for length, split in _judged_splits((baseline, idea), rules).items()
+    ]
+    pairs.sort(key=lambda each: (each[1][0].track, each[0]))
+    sizes = Counter(family(idea.track) for _, (_, idea) in pairs)
+    absent = Counter(map(family, matched.absent_ideas))
+    sizes += Counter({of: n * (1 + len(rules.lengths)) for of, n in absent.items()})
     comparisons: list[Comparison] = []
     of_baseline: Kept = {}  # a baseline's examples are read once for all ideas
-    for arms in matched.pairs:
+    for length, arms in pairs:
         if comparisons and comparisons[-1].baseline.arm is not arms[0]:
             of_baseline.clear()
-        design = designs.get((arms[1].track, arms[0].variant, arms[1].variant))
+        design = designs.get(Compared(arms[1].track, arms[0].variant, arms[1].variant))
         ruled = _ruled(arms, design) if design else arms
         baseline, idea = pair_up(*ruled, rules, design)
         track, metric, size = idea.arm.track, arms[0].runs[0].metric, sizes[family(arms[1].track)]
@@ -240,6 +287,7 @@ def compare(
         comparisons.append(
             Comparison(
                 track=track,
+                length=length,
                 metric=metric,
                 baseline=baseline,
                 idea=idea,
@@ -252,12 +300,32 @@ def compare(
                 missing=tuple(run for identity, run in due.items() if identity not in recorded),
                 unplanned=tuple(unplanned),
                 unreadable=(*found.unreadable, *problems),
-                further_splits=_further_splits(baseline, idea, metric, rules),
+                further_splits=_further_splits(baseline, idea, metric, rules)
+                if length == 1
+                else {},
                 budgets=at_budgets(*ruled, (baseline.selection.best.key, idea.selection.best.key)),
                 design=design,
             )
         )
     return comparisons
+
+
+def _judged_splits(arms: tuple[Arm, Arm], rules: Rules) -> dict[int, str]:
+    """The test splits that comparisons are made by, by their length, times the trained context.
+
+    Raises:
+        AnalysisError: a run of either arm was not tested at one.
+    """
+    found = {1: "test"}
+    for run in (run for arm in arms for run in arm.runs if not run.diverged):
+        for length in rules.lengths:
+            found[length] = f"test@{length * (run.record.context or 0)}"
+            if found[length] not in run.record.scores:
+                raise AnalysisError(
+                    f"analysis.lengths declares {length} times the context, at which "
+                    f"{run.record.variant} on {run.record.track} was not tested: {run.folder}"
+                )
+    return found
 
 
 def _ruled(arms: tuple[Arm, Arm], design: Course) -> tuple[Arm, Arm]:
@@ -267,7 +335,7 @@ def _ruled(arms: tuple[Arm, Arm], design: Course) -> tuple[Arm, Arm]:
     """
     idea = arms[1]
     asked = {run.identity for run in design.runs}
-    stop = design.stops.get((idea.track, idea.variant))
+    stop = design.stops.get(Compared(idea.track, arms[0].variant, idea.variant))
     late = set(design.rule.seeds[stop.pairs :]) if stop else set()
 
     def ruled(arm: Arm) -> Arm:
@@ -400,9 +468,10 @@ def _further_splits(baseline: Side, idea: Side, metric: Metric, rules: Rules) ->
     def scores(side: Side, split: str) -> statistics.Array:
         return np.array([run.score(metric.name, split) for run in side.paired], dtype=np.float64)
 
+    judged = _judged_splits((baseline.arm, idea.arm), rules).values()
     return {
         split: measure(scores(baseline, split), scores(idea, split), metric.direction, rules, 1)
-        for split in sorted(splits - {"validation", "test"})
+        for split in sorted(splits - {"validation", *judged})
     }
 
 
@@ -454,7 +523,7 @@ def _ulps_apart(baseline: Side, idea: Side, of_baseline: Kept, of_idea: Kept) ->
             return None
         one, other = _examples(pair[0], metric, of_baseline), _examples(pair[1], metric, of_idea)
         if one is None or other is None or one.shape != other.shape:
-            one, other = (np.array([run.score(metric, "test")]) for run in pair)
+            one, other = (np.array([run.score(metric, run.split)]) for run in pair)
         ones.append(one.ravel())
         others.append(other.ravel())
     if not any(each.any() for each in (*ones, *others)):
@@ -484,7 +553,7 @@ def noise_of(
     return noise(
         d,
         differences,
-        [run.record.overlap for pair in pairs for run in pair],
+        [run.overlap for pair in pairs for run in pair],
         [(one.record.hashes.data, other.record.hashes.data) for one, other in pairs],
     )
 

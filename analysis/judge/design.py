@@ -18,7 +18,7 @@ from analysis.judge import sequential
 from analysis.judge.select import Selection, group, select
 from analysis.judge.statistics import Array, holm
 from analysis.read.recorded import RecordedRun
-from records.design import PlannedArm, Rule
+from records.design import Compared, PlannedArm, Rule
 from records.identity import Hyper, Identity, Value
 from records.record import Batch, PlannedRun
 
@@ -28,10 +28,10 @@ Wanted = tuple[str, list[PlannedRun]]  # why, and which runs: those asked for be
 
 
 class Why(StrEnum):
-    """Why an idea needs no further pair."""
+    """Why a comparison needs no further pair."""
 
     DECIDED = "a difference is decided"
-    EQUIVALENT = "it is equivalent to the baseline"
+    EQUIVALENT = "both arms are equivalent"
     FUTILE = "a decision was too unlikely to wait for"
     LAST = "that was the last look"
     DIVERGED = "a run of the pairs diverged"
@@ -39,7 +39,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True)
 class Stop:
-    """Where an idea's path ended."""
+    """Where a comparison ended."""
 
     pairs: int
     why: Why
@@ -55,7 +55,7 @@ class Course:
     missing: list[PlannedRun] = field(default_factory=list)  # of the last batch
     grids: dict[str, dict[str, list[Value]]] = field(default_factory=dict)  # by track, as grown
     chosen: dict[ArmKey, Hyper] = field(default_factory=dict)
-    stops: dict[ArmKey, Stop] = field(default_factory=dict)  # by idea
+    stops: dict[Compared, Stop] = field(default_factory=dict)
 
     def looks(self, track: str) -> list[int]:
         """The looks of a track's family at which anything can be decided."""
@@ -67,6 +67,13 @@ class Course:
         """All runs asked for so far."""
         return [run for batch in self.batches for run in batch.runs]
 
+    def is_open(self, arm: PlannedArm) -> bool:
+        """Whether a comparison of this arm still needs pairs."""
+        return any(
+            arm.variant in each[1:] and each not in self.stops
+            for each in self.rule.comparisons(arm.track)
+        )
+
     def most_left(self) -> int:
         """Runs that may still come after these batches, if no grid grows and nothing stops."""
         rule, seen = self.rule, {run.identity for run in self.runs}
@@ -74,15 +81,13 @@ class Course:
             arm
             for track in rule.tracks
             for arm in rule.of_track(track)
-            if not self.chosen
-            or any((idea.track, idea.variant) not in self.stops for idea in rule.ideas(track))
+            if not self.chosen or self.is_open(arm)
         ]
         if not self.chosen:
             return len(arms) * (len(rule.seeds) + len(rule.tuning_seeds) * len(rule.budgets))
         due = [
             _run(arm, self.chosen[arm.track, arm.variant], seed)
             for arm in arms
-            if (arm.track, arm.variant) not in self.stops
             for seed in rule.seeds
         ]
         return sum(run.identity not in seen for run in due)
@@ -211,32 +216,39 @@ def _looking(made: Course, recorded: Recorded) -> Iterator[Wanted]:
     ]
     for pairs in sorted({n for each in looks.values() for n in each}):
         active = [
-            arm
-            for arm in rule.ideas()
-            if (arm.track, arm.variant) not in made.stops and pairs in looks[arm.track]
+            each
+            for each in rule.comparisons()
+            if each not in made.stops and pairs in looks[each.track]
         ]
         if not active:
             continue
-        tracks = dict.fromkeys(arm.track for arm in active)
+        tracks = dict.fromkeys(each.track for each in active)
         arms = [arm for track in tracks for arm in rule.of_track(track)]
-        wanted = [arm for arm in arms if arm in active or arm.variant == rule.baseline]
+        needed = {(each.track, variant) for each in active for variant in each[1:]}
+        wanted = [arm for arm in arms if (arm.track, arm.variant) in needed]
         runs = [
             _run(arm, made.chosen[arm.track, arm.variant], seed)
             for arm in wanted
             for seed in rule.seeds[:pairs]
         ]
-        names = ", ".join(f"{arm.variant} on {arm.track}" for arm in active)
+        names = ", ".join(in_words(each, rule) for each in active)
         yield f"{pairs} pairs, of at most {rule.looks[-1]}, of {names}", runs + other
         other = []
         _stop(made, active, pairs, recorded)
 
 
-def path(made: Course, idea: PlannedArm, pairs: int, recorded: Recorded) -> tuple[Array, Array]:
-    """Test scores of the baseline and an idea on the first `pairs` reported seeds, (pairs,) each.
+def in_words(compared: Compared, rule: Rule) -> str:
+    """`idea on sequence`, with what it is compared with where that is not the baseline."""
+    track, baseline, idea = compared
+    return f"{idea} on {track}" + (f" against {baseline}" if baseline != rule.baseline else "")
+
+
+def path(made: Course, compared: Compared, pairs: int, recorded: Recorded) -> tuple[Array, Array]:
+    """Test scores of a baseline and an idea on the first `pairs` reported seeds, (pairs,) each.
 
     NaN where a run diverged.
     """
-    of_track = {arm.variant: arm for arm in made.rule.of_track(idea.track)}
+    of_track = {arm.variant: arm for arm in made.rule.of_track(compared.track)}
     one, other = (
         np.array(
             [
@@ -244,23 +256,23 @@ def path(made: Course, idea: PlannedArm, pairs: int, recorded: Recorded) -> tupl
                 for seed in made.rule.seeds[:pairs]
             ]
         )
-        for arm in (of_track[made.rule.baseline], idea)
+        for arm in (of_track[compared.baseline], of_track[compared.idea])
     )
     return one, other
 
 
-def _stop(made: Course, active: list[PlannedArm], pairs: int, recorded: Recorded) -> None:
-    """Look, and note which ideas need no further pair."""
-    rule, seen = made.rule, list[PlannedArm]()
+def _stop(made: Course, active: list[Compared], pairs: int, recorded: Recorded) -> None:
+    """Look, and note which comparisons need no further pair."""
+    rule, seen = made.rule, list[Compared]()
     for first in active:
         family = rule.family_of(first.track)
         if first in seen:
             continue
         seen += family
-        stops = [made.stops.get((arm.track, arm.variant)) for arm in family]
+        stops = [made.stops.get(each) for each in family]
         scores = [
-            path(made, arm, stop.pairs if stop else pairs, recorded)
-            for arm, stop in zip(family, stops, strict=True)
+            path(made, each, stop.pairs if stop else pairs, recorded)
+            for each, stop in zip(family, stops, strict=True)
         ]
         found = look(
             [idea - one for one, idea in scores],
@@ -269,9 +281,9 @@ def _stop(made: Course, active: list[PlannedArm], pairs: int, recorded: Recorded
             rule.alpha,
             rule.futility,
         )
-        for arm, why in zip(family, found, strict=True):
-            if arm in active and why:
-                made.stops[arm.track, arm.variant] = Stop(pairs, why)
+        for each, why in zip(family, found, strict=True):
+            if each in active and why:
+                made.stops[each] = Stop(pairs, why)
 
 
 def look(
@@ -281,14 +293,14 @@ def look(
     alpha: float,
     futility: float,
 ) -> list[Why | None]:
-    """Look at a family: why each idea needs no further pair; None where it does.
+    """Look at a family: why each comparison needs no further pair; None where it does.
 
     A rejected null passes its level on to the others (Holm); one that was given up, or found
     equivalent, does not (Maurer & Bretz 2013, Statistics in Biopharmaceutical Research 5).
 
     Args:
-        paths: of each idea, its differences so far, NaN where a run diverged; one that was stopped
-            keeps those that it had then.
+        paths: of each comparison, its differences so far, NaN where a run diverged; one that was
+            stopped keeps those that it had then.
         margins: of equivalence, in units of the metric.
     """
     finite = [bool(np.isfinite(d).all()) for d in paths]

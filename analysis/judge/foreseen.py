@@ -27,7 +27,11 @@ def foreseen(runs: Sequence[PlannedRun], baseline: str | None, rules: Rules) -> 
         return []
     reported = {run.seed for run in runs} - rules.unreported
     comparisons = {
-        track: len(set(names) - {baseline}) if baseline else len(names) - 1
+        track: (1 + len(rules.lengths))
+        * (
+            (len(set(names) - {baseline}) if baseline else len(names) - 1)
+            + sum({*pair} <= {*names} for pair in rules.contrasts)
+        )
         for track, names in compared.items()
     }
     family_size = (

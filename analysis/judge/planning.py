@@ -90,7 +90,7 @@ def plan(
     if alone and baseline in (None, *(variant for _, variant in arms)):
         return [_alone(arm, rules, effect_pct, comparisons or 1) for arm in arms.values()]
     plans = []
-    pairs = match(arms, [], baseline).pairs
+    pairs = match(arms, [], rules, baseline).pairs
     for pair in pairs:
         one, idea = pair_up(*pair, rules)
         same = [each for _, each in pairs if rules.family == "all" or each.track == idea.arm.track]
@@ -102,7 +102,7 @@ def plan(
                 scores=one.scores,
                 arms=pair,
                 effect_pct=effect_pct,
-                comparisons=comparisons or len(same),
+                comparisons=comparisons or len(same) * (1 + len(rules.lengths)),
                 alpha=rules.alpha,
                 noise=noise_of(one, idea, idea.scores - one.scores, {}, {}),
                 budgets=at_budgets(*pair, (one.selection.best.key, idea.selection.best.key)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ from analysis.read.recorded import RecordedRun
 from records.identity import FULL, Hyper, HyperKey, Identity, in_order
 
 
-@dataclass
+@dataclass(eq=False)
 class Arm:
     """All runs of one variant on one track, from however many sweeps."""
 
@@ -44,6 +44,22 @@ class Arm:
     def seeds(self) -> set[int]:
         """Seeds that any of its configurations was run with."""
         return {seed for by_seed in self.grid.values() for seed in by_seed}
+
+    def on(self, split: str) -> Arm:
+        """The same arm, its runs to be compared by this test split."""
+        if split == "test":
+            return self
+
+        def moved(
+            grid: dict[HyperKey, dict[int, RecordedRun]],
+        ) -> dict[HyperKey, dict[int, RecordedRun]]:
+            return {
+                hyper: {seed: replace(run, split=split) for seed, run in runs.items()}
+                for hyper, runs in grid.items()
+            }
+
+        other = {factor: moved(grid) for factor, grid in self.other_budgets.items()}
+        return replace(self, grid=moved(self.grid), other_budgets=other)
 
     def at(self, factor: float, hyper: HyperKey) -> dict[int, RecordedRun]:
         """The runs of one configuration at one budget: seed → run."""

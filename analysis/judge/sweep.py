@@ -14,7 +14,7 @@ from analysis.judge.select import Arm, group
 from analysis.judge.verdict import Judged, judge
 from analysis.read.gather import Gathered, gather
 from analysis.read.rules import Rules, agreed, judged_by
-from records.design import SPENDING, Rule
+from records.design import SPENDING, Compared, Rule
 
 PathLike = str | Path
 
@@ -50,21 +50,21 @@ def read_sweeps(
 
 def _check(designs: Sequence[Rule]) -> None:
     """Raise an AnalysisError for designs that cannot be followed, or not together."""
-    seen: set[tuple[str, str, str]] = set()
+    seen = set[Compared]()
     for rule in designs:
         if rule.spending != SPENDING:
             raise AnalysisError(
                 f"a tuned design spends its level by t^{rule.spending:g}, and this version by "
                 f"t^{SPENDING:g}: judge it by the version that began it"
             )
-        for idea in rule.ideas():
-            comparison = (idea.track, rule.baseline, idea.variant)
-            if comparison in seen:
+        for compared in rule.comparisons():
+            if compared in seen:
                 raise AnalysisError(
-                    f"two tuned designs compare {idea.variant} with {rule.baseline} on "
-                    f"{idea.track}: looks of one know nothing of the other's; judge each by itself"
+                    f"two tuned designs compare {compared.idea} with {compared.baseline} on "
+                    f"{compared.track}: looks of one know nothing of the other's; judge each by "
+                    "itself"
                 )
-            seen.add(comparison)
+            seen.add(compared)
 
 
 def judge_arms(sweeps: Sweeps, matched: Matched) -> list[Judged]:
@@ -86,4 +86,4 @@ def judge_sweep(
         AnalysisError: nothing can be read, or nothing compared.
     """
     sweeps = read_sweeps(paths, **rules)
-    return judge_arms(sweeps, match(sweeps.arms, sweeps.found.planned, baseline))
+    return judge_arms(sweeps, match(sweeps.arms, sweeps.found.planned, sweeps.rules, baseline))

@@ -47,6 +47,13 @@ class Verdict(StrEnum):
         """Whether nothing was judged."""
         return self in (Verdict.INVALID, Verdict.INCOMPLETE)
 
+    @property
+    def shown(self) -> Literal["better", "equal", "worse"] | None:
+        """What is shown of the idea; equal: within the margin. None: nothing, or none was tried."""
+        if self is Verdict.EQUIVALENT or self.is_negligible:
+            return "equal"
+        return {"idea": "better", "baseline": "worse", None: None}[self.ahead]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -153,6 +160,21 @@ class Judged(Conclusion):
     """A comparison with everything that was found out about it."""
 
     comparison: Comparison
+
+    @property
+    def as_expected(self) -> Literal["found", "undecided", "contradicted"] | None:
+        """What became of the published ordering; None where none was said.
+
+        Found or contradicted by what the verdict shows, `Verdict.shown`.
+        """
+        expected = self.comparison.expected
+        if expected is None:
+            return None
+        if any(raised.code == "worse_than_trivial" for raised in self.audits):
+            return "undecided"  # of what has not learned the task, nothing was published
+        if self.verdict.shown is None:
+            return "undecided"
+        return "found" if self.verdict.shown == expected.verdict else "contradicted"
 
     @property
     def signature_confirmed(self) -> int:

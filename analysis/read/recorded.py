@@ -34,6 +34,7 @@ class RecordedRun:
     record: Record
     folder: str
     judged_by: Metric | None = None  # a secondary metric that is to decide, not the primary one
+    split: str = "test"  # whose scores are compared: test, or a test of longer contexts
 
     @cached_property
     def diverged(self) -> bool:
@@ -52,8 +53,16 @@ class RecordedRun:
 
     @cached_property
     def test(self) -> float:
-        """The deciding score on test; NaN if the run diverged."""
-        return self.score(self.metric.name, "test")
+        """The deciding score on the test split that is compared; NaN if the run diverged."""
+        return self.score(self.metric.name, self.split)
+
+    @property
+    def overlap(self) -> int | None:
+        """Test examples after one that share values with it, at most; None: not recorded."""
+        record, context = self.record, self.split.partition("@")[2]
+        if record.overlap is None or not context or not record.context:
+            return record.overlap
+        return record.overlap * -(-int(context) // record.context)
 
     @property
     def smooth(self) -> str | None:
@@ -81,9 +90,10 @@ class RecordedRun:
 
 
 def read_examples(run: RecordedRun, metric: str) -> NDArray[np.float32] | None:
-    """Per-example test scores of a run by `metric`, (examples,) float32; None if it kept none.
+    """Per-example scores of a run by `metric`, on its test split, (examples,) float32.
 
-    They are the array `test/METRIC`; an older file's one array, `test`, is by the primary metric.
+    None if it kept none.
+    They are the array `SPLIT/METRIC`; an older file's one array, `test`, is by the primary metric.
 
     Raises:
         Unreadable: the file is damaged, lacks the primary metric's, holds objects (which would
@@ -92,11 +102,11 @@ def read_examples(run: RecordedRun, metric: str) -> NDArray[np.float32] | None:
     path = os.path.join(run.folder, EXAMPLES)
     if not os.path.exists(path):
         return None
-    name, is_primary = f"test/{metric}", metric == run.record.metric.name
+    name, is_primary = f"{run.split}/{metric}", metric == run.record.metric.name
     try:
         with ZipFile(reading.regular(path)) as archive:
             if f"{name}.npy" not in archive.NameToInfo:
-                if not is_primary:
+                if not is_primary or run.split != "test":
                     return None
                 name = "test"
             array = io.BytesIO(archive.read(f"{name}.npy"))
@@ -105,7 +115,7 @@ def read_examples(run: RecordedRun, metric: str) -> NDArray[np.float32] | None:
         raise Unreadable(f"no array `{name}` can be read from it: {error}") from error
     if scores.dtype != np.float32 or scores.size == 0 or not np.isfinite(scores).all():
         raise Unreadable(f"its array `{name}` does not hold finite float32 numbers")
-    mean, score = float(scores.mean(dtype=np.float64)), run.score(metric, "test")
+    mean, score = float(scores.mean(dtype=np.float64)), run.score(metric, run.split)
     if not math.isclose(mean, score, rel_tol=1e-6):
         raise Unreadable(
             f"its array `{name}` has the mean {mean:g}, the run's test score is {score:g}"

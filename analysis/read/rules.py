@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from msgspec.structs import asdict
-
 from analysis.errors import AnalysisError
 from analysis.read.recorded import RecordedRun
 from analysis.text import seed_list
-from records.record import Declared, Metric, Record
+from records.record import Declared, Expected, Metric, Record
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,9 @@ class Rules:
     family: Literal["all", "track"] = "all"  # comparisons corrected together
     tuning_seeds: frozenset[int] = frozenset()  # hyper is chosen on these, the others are reported
     report_tuning_seeds: bool = False  # these are reported too, as the earlier reports did
+    contrasts: tuple[tuple[str, str], ...] = ()  # further comparisons: idea and baseline
+    lengths: tuple[int, ...] = ()  # of test contexts, times the trained, that are judged too
+    expects: tuple[Expected, ...] = ()  # what was published of the comparisons
     partial: bool = False  # judge what is there although planned runs are missing
 
     @property
@@ -35,7 +36,7 @@ class Rules:
         if declared is None:
             then = {key: getattr(Rules(), key) for key in Declared.__struct_fields__}
         else:
-            then = asdict(declared) | {"tuning_seeds": frozenset(declared.tuning_seeds)}
+            then = _plain(declared)
         now, declares = vars(self), declared is not None
         return {
             key: f"{key} is {_words(now[key])}, was "
@@ -43,6 +44,13 @@ class Rules:
             for key, was in then.items()
             if now[key] != was
         }
+
+
+def _plain(declared: Declared) -> dict[str, Any]:
+    """What a run declared, in the types that `Rules` has."""
+    said = {key: getattr(declared, key) for key in declared.__struct_fields__}
+    lists = {key: tuple(value) for key, value in said.items() if isinstance(value, list)}
+    return said | lists | {"tuning_seeds": frozenset(declared.tuning_seeds)}
 
 
 def _words(value: object) -> str:
@@ -62,7 +70,7 @@ def agreed(runs: Sequence[RecordedRun], partial: bool = False, **asked: Any) -> 
         AnalysisError: no run was made with one of the tuning seeds, or none with any other.
     """
     declared = next((run.record.analysis for run in runs if run.record.analysis), None)
-    said = asdict(declared) if declared else {}
+    said = _plain(declared) if declared else {}
     said |= {key: value for key, value in asked.items() if value is not None}
     tuning = said["tuning_seeds"] = frozenset(said.get("tuning_seeds", ()))
     seeds = {run.record.seed for run in runs}

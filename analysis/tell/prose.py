@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from analysis.judge.budgets import AtBudget, doublings
 from analysis.judge.compare import Comparison, Effect, Side
@@ -47,7 +47,7 @@ def verdict_sentence(judged: Judged, means: tuple[float | None, float | None]) -
             f"(Holm over {comparison.family_size}: {number(judged.p_holm)})"
         )
         sentences.append(
-            f"On track {comparison.track} over {how_many(len(comparison.seeds), 'paired seed')}, "
+            f"On track {comparison.place} over {how_many(len(comparison.seeds), 'paired seed')}, "
             f"the mean test {comparison.metric.name} ({comparison.metric.better}) is "
             f"{number(means[1], 6)} for {comparison.idea.name} and {number(means[0], 6)} for "
             f"{comparison.baseline.name}: a difference of {number(effect.delta_mean)}"
@@ -56,6 +56,8 @@ def verdict_sentence(judged: Judged, means: tuple[float | None, float | None]) -
             f"{how_many(effect.counts.ties, 'tie')}, {how_many(effect.counts.losses, 'loss')}."
         )
         sentences += _uncertainty(comparison)
+    if expected := expected_phrase(judged):
+        sentences.append(f"Expected: {expected}.")
     sentences.append(f"Its signature is {signature_phrase(judged)}.")
     sentences.append(_weaknesses(judged))
     return " ".join(sentences)
@@ -150,6 +152,14 @@ def _weaknesses(judged: Judged) -> str:
     if not codes:
         return "No warning was raised."
     return f"It is weakened by {counted(codes)}: see the audits."
+
+
+def expected_phrase(judged: Judged) -> str | None:
+    """The ordering that was published, and what became of it; None where none was said."""
+    expected = judged.comparison.expected
+    if expected is None:
+        return None
+    return f"{expected.verdict}, by {expected.source}: {judged.as_expected}"
 
 
 def signature_phrase(judged: Judged) -> str:
@@ -252,22 +262,61 @@ def _mean_over(metric: Metric) -> str:
     return f"An example's {metric.name} is over {metric.mean_over}. " if metric.mean_over else ""
 
 
-def limitations(judged: Judged, absent: Iterable[str]) -> str:
-    """What was found wrong, and what was not measured."""
+def _lacking(comparison: Comparison, tracks: Collection[str]) -> str:
+    """What of tracks, contexts and budgets this analysis has, and what it lacks.
+
+    Args:
+        tracks: on which it compares the same two arms.
+    """
+    beside = [track for track in tracks if track != comparison.track]
+    has, lacks = [], ["other sizes of model"]
+    if beside:
+        has.append(f"on {_listed(beside)} too")
+        lacks.insert(0, "tracks beside these")
+    else:
+        lacks.insert(0, "any other track")
+    if lengths := comparison.rules.lengths:
+        has.append(f"at {_listed(map(str, lengths))} times the trained context")
+    if comparison.further_splits:
+        has.append(f"on further test splits ({_listed(comparison.further_splits)})")
+    elif not lengths:
+        lacks.append("longer contexts than those trained on")
+    factors = [each.factor for each in comparison.budgets if each.factor != FULL]
+    if factors:
+        has.append(f"at {_listed(f'{factor:g}' for factor in factors)} times the training budget")
+    if not any(factor > FULL for factor in factors):
+        lacks.append("longer training")
+    compared = f"The arms are compared {_listed(has)}. " if has else ""
+    return f"{compared}Not measured: {_listed(lacks)}."
+
+
+def _listed(parts: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def limitations(judged: Judged, absent: Iterable[str], tracks: Collection[str]) -> str:
+    """What was found wrong, and what was not measured.
+
+    Args:
+        tracks: on which the analysis compares the same two arms.
+    """
     comparison, idea = judged.comparison, judged.comparison.idea.name
     records = [run.record for side in comparison.sides for run in side.selected.values()]
     ideas = [run.record for run in comparison.idea.selected.values()]
     values: dict[str, set[Value]] = {}
     for side in comparison.sides:
-        for hyper in side.arm.grid:
+        for hyper, runs in side.arm.grid.items():
             for key, value in hyper:
-                values.setdefault(key, set()).add(value)
+                if any(
+                    run.record.acting is None or key in run.record.acting for run in runs.values()
+                ):
+                    values.setdefault(key, set()).add(value)
     fixed = [f"{key} = {setting(*found)}" for key, found in values.items() if len(found) == 1]
     devices = sorted(
         {str(record.environment.get("device", "an unknown device")) for record in records}
     )
-    is_longer = any(each.factor > FULL for each in comparison.budgets)
-    longer = "" if is_longer else " and longer training"
     unmeasured = [  # (is it so?, the sentence)
         (bool(fixed), f"Not tuned: {', '.join(fixed)}."),
         (
@@ -287,6 +336,10 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
             any(SPLIT_OVERLAP.get(r.probes) is None for r in records),
             "Split overlap was not counted.",
         ),
+        (
+            not any(each.is_trivial for r in records for each in r.secondary.values()),
+            "What a prediction that learns nothing would score is not known.",
+        ),
         (any(r.cost.flops_per_example is None for r in records), "FLOPs were not counted."),
         (any(r.cost.saved_bytes is None for r in records), "Saved memory was not measured."),
         (any(r.cost.peak_bytes is None for r in records), "Peak memory was not measured."),
@@ -301,10 +354,9 @@ def limitations(judged: Judged, absent: Iterable[str]) -> str:
         [
             *(raised.message for raised in judged.audits),
             *absent,
-            f"One track ({comparison.track}) and one metric ({comparison.metric.name}) were "
-            f"judged, on {how_many(len(comparison.seeds), 'seed')}, on {', '.join(devices)}: other "
-            f"tasks, sizes{'' if comparison.further_splits else ', longer contexts'}{longer} were "
-            "not measured.",
+            f"Judged on {comparison.place} by {comparison.metric.name}, on "
+            f"{how_many(len(comparison.seeds), 'seed')}, on {', '.join(devices)}. "
+            f"{_lacking(comparison, tracks)}",
             *(sentence for holds, sentence in unmeasured if holds),
             "The sign-flip test assumes that the arms are exchangeable where there is no effect: "
             "very skewed differences of mean zero are rejected about twice as often as the level "

@@ -39,7 +39,7 @@ def build(judged: Sequence[Judged], absent: Sequence[str], how_to_run: str) -> J
 
     `absent`: sentences about arms without records. `how_to_run`: the command that was given.
     """
-    comparisons = [_one(each, absent, how_to_run) for each in judged]
+    comparisons = [_one(each, absent, how_to_run, _tracks(each, judged)) for each in judged]
     return {**comparisons[0], "comparisons": comparisons}
 
 
@@ -65,7 +65,18 @@ def write(report: Json, folder: Path) -> Path:
     return path
 
 
-def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
+def _tracks(one: Judged, judged: Sequence[Judged]) -> list[str]:
+    """The tracks on which the same two arms are compared."""
+    arms = one.comparison.baseline.name, one.comparison.idea.name
+    tracks = (
+        each.comparison.track
+        for each in judged
+        if (each.comparison.baseline.name, each.comparison.idea.name) == arms
+    )
+    return list(dict.fromkeys(tracks))
+
+
+def _one(judged: Judged, absent: Sequence[str], how_to_run: str, tracks: Sequence[str]) -> Json:
     """One comparison, as the earlier reports have it."""
     comparison = judged.comparison
     baseline, idea = _arm(comparison.baseline), _arm(comparison.idea)
@@ -116,7 +127,7 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
         },
         "how_to_run": how_to_run,
         "files": [NAME],
-        "limitations": prose.limitations(judged, absent),
+        "limitations": prose.limitations(judged, absent, tracks),
         "system_verdict": judged.system_verdict,
         "practical_verdict": judged.practical_verdict,
         "mechanism_ok": int(judged.mechanism_ok),
@@ -127,6 +138,7 @@ def _one(judged: Judged, absent: Sequence[str], how_to_run: str) -> Json:
 def _comparison(judged: Judged) -> Json:
     comparison, effect = judged.comparison, judged.comparison.effect
     return {
+        "length": comparison.length,
         "baseline": comparison.baseline.name,
         "idea": comparison.idea.name,
         "metric": comparison.metric.name,
@@ -169,10 +181,19 @@ def _comparison(judged: Judged) -> Json:
             for split, each in comparison.further_splits.items()
         },
         "budgets": _budgets(comparison),
+        "expected": _expected(judged),
         "verdict": judged.verdict,
         "why": judged.why,
         "system_worked": judged.system_verdict == "worked",
     }
+
+
+def _expected(judged: Judged) -> Json | None:
+    """The ordering that was published, and what became of it; None where none was said."""
+    said = judged.comparison.expected
+    if said is None:
+        return None
+    return {"verdict": said.verdict, "source": said.source, "outcome": judged.as_expected}
 
 
 def _looks(judged: Judged) -> Json | None:
@@ -241,6 +262,8 @@ def _further(effect: Effect, is_void: bool) -> Json:
 def _arm(side: Side) -> Json:
     mean, std = mean_std(side.scores)
     names = sorted({name for run in side.paired for name in run.record.secondary})
+    further = {"test", *(split for run in side.paired for split in run.record.scores)}
+    splits = ["validation", *sorted(further - {"validation"}, key=by_length)]
     return {
         "name": side.name,
         "mean": mean,
@@ -256,11 +279,21 @@ def _arm(side: Side) -> Json:
         "secondary": {
             name: {
                 split: mean_of(secondary(run, name, split) for run in side.paired)
-                for split in ("validation", "test")
+                for split in splits
             }
             for name in names
         },
+        "by_split": {
+            split: mean_of(run.scores(run.metric.name).get(split) for run in side.paired)
+            for split in splits
+        },
     }
+
+
+def by_length(split: str) -> tuple[int, str]:
+    """`test`, then `test@64` before `test@128`."""
+    end = split.partition("@")[2]
+    return (int(end) if end.isdecimal() else 0), split
 
 
 def _entry(candidate: Candidate) -> Json:

@@ -23,12 +23,13 @@ from analysis.judge.statistics import POWER, mean_std
 from analysis.judge.verdict import Judged
 from analysis.tell.prose import (
     by_budget,
+    expected_phrase,
     further_interval,
     noise_phrase,
     shown_intervals,
     signature_phrase,
 )
-from analysis.tell.report import mean_of, secondary
+from analysis.tell.report import by_length, mean_of, secondary
 from analysis.text import (
     NONE,
     duration,
@@ -72,7 +73,7 @@ def show(judged: Sequence[Judged], absent: Iterable[str], hidden: int) -> None:
     """
     console = Console(highlight=False)
     in_full = judged if len(judged) <= MOST else ()
-    for _, found in groupby(in_full, key=lambda each: each.comparison.track):
+    for _, found in groupby(in_full, key=lambda each: each.comparison.place):
         comparisons = list(found)
         _show_track(console, comparisons)
         for each in comparisons:
@@ -106,7 +107,7 @@ def _show_track(console: Console, judged: Sequence[Judged]) -> None:
     ideas = f"{first.idea.name} against " if len(judged) == 1 else f"{len(judged)} ideas against "
     against = ", ".join(dict.fromkeys(each.comparison.baseline.name for each in judged))
     table = _arms_table(
-        f"{first.track}: {ideas}{against} ({first.metric.name}, {first.metric.better})",
+        f"{first.place}: {ideas}{against} ({first.metric.name}, {first.metric.better})",
         first.metric.name,
     )
     seen: set[object] = set()  # a baseline stands in several comparisons, mostly with the same runs
@@ -119,6 +120,8 @@ def _show_track(console: Console, judged: Sequence[Judged]) -> None:
     console.print(table)
     if beside := _secondary_table(sides):
         console.print(beside)
+    if first.length == 1 and (curves := _curves(first.metric.name, sides)):
+        console.print(curves)
 
 
 def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
@@ -145,6 +148,7 @@ def _show_comparison(console: Console, judged: Judged, titled: bool) -> None:
             for split, each in comparison.further_splits.items()
         ),
         *([("by budget", by_budget(comparison.budgets))] if comparison.budgets else []),
+        *([("expected", told)] if (told := expected_phrase(judged)) else []),
         ("signature", signature_phrase(judged)),
         ("weakened by", weakened_by((each.severity, each.code) for each in judged.audits)),
     ]  # fmt: skip
@@ -224,17 +228,27 @@ def _summary(judged: Sequence[Judged]) -> Table:
     for heading in ("difference", "p (Holm)"):
         table.add_column(heading, justify="right")
     table.add_column("verdict")
+    is_expected = any(each.as_expected for each in judged)
+    if is_expected:
+        table.add_column("published", overflow="fold")
     for each in judged:
         comparison = each.comparison
         table.add_row(
-            plain(comparison.track),
+            plain(comparison.place),
             plain(comparison.idea.name),
             plain(comparison.baseline.name),
             number(comparison.effect.delta_mean),
             number(each.p_holm),
             plain(each.verdict),
+            *([_published(each)] if is_expected else []),
         )
     return table
+
+
+def _published(judged: Judged) -> Text:
+    """`worse: found`; empty where nothing was said."""
+    expected = judged.comparison.expected
+    return plain(f"{expected.verdict}: {judged.as_expected}" if expected else "")
 
 
 def show_rejudged(rejudged: Sequence[Rejudged]) -> None:
@@ -364,17 +378,36 @@ def _add_arm(table: Table, name: str, chosen: Selection, scores: ArrayLike) -> N
     )
 
 
+def _curves(metric: str, sides: Sequence[Side]) -> Table | None:
+    """Every arm's score on further test splits, such as longer contexts; None without any."""
+    by_arm = {side.name: side.paired for side in sides}
+    splits = {split for runs in by_arm.values() for run in runs for split in run.scores(metric)}
+    further = sorted(splits - {"validation", "test"}, key=by_length)
+    if not further:
+        return None
+    table = Table(box=SIMPLE)
+    table.add_column(plain(f"{metric} by test split"))
+    for split in ("test", *further):
+        table.add_column(plain(split), justify="right", overflow="fold")
+    for arm, runs in by_arm.items():
+        means = (mean_of(run.scores(metric).get(split) for run in runs) for split in
+                 ("test", *further))  # fmt: skip
+        table.add_row(plain(arm), *(number(mean) for mean in means))
+    return table
+
+
 def _secondary_table(sides: Sequence[Side]) -> Table | None:
-    """Secondary scores on test, trivial references among them; they decide nothing."""
+    """Secondary scores on the test split that is compared, and references; they decide nothing."""
     by_arm = {side.name: side.paired for side in sides}
     names = sorted({name for runs in by_arm.values() for r in runs for name in r.record.secondary})
     if not names:
         return None
     table = Table(box=SIMPLE)
-    table.add_column("beside it, on test")
+    split = next((run.split for runs in by_arm.values() for run in runs), "test")
+    table.add_column(plain(f"beside it, on {split}"))
     for name in names:
         table.add_column(plain(name), justify="right", overflow="fold")
     for arm, runs in by_arm.items():
-        means = (mean_of(secondary(run, name, "test") for run in runs) for name in names)
+        means = (mean_of(secondary(run, name, split) for run in runs) for name in names)
         table.add_row(plain(arm), *(number(mean) for mean in means))
     return table

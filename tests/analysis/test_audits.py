@@ -867,6 +867,62 @@ def test_what_is_saturated_depends_on_the_metric(tmp_path, records, metric, scor
 
 
 @ARMS
+@pytest.mark.parametrize("direction", ["max", "min"])
+def test_an_arm_that_is_perfect_by_a_count_is_saturated(tmp_path, arm, direction):
+    """Its loss still differs from seed to seed, and tells how sure it is."""
+    best = {"max": 1.0, "min": 0.0}[direction]
+    records = grid(lrs=[0.003])
+    for run in records:
+        right = best if run["variant"] == arm else 0.5
+        run["secondary"]["right"] = {
+            "scores": {"validation": 0.5, "test": right},
+            "direction": direction, "bounds": [0, 1], "can_tie": True,
+        }  # fmt: skip
+    [judged] = analysed(write_sweep(tmp_path / "all", records))
+    [(severity, message)] = raised(judged, "saturated")
+    assert severity == "warning"
+    assert f"{arm} is perfect by right on every seed" in message
+    pick(records, arm, seed=3)[0]["secondary"]["right"]["scores"]["test"] = 0.9
+    assert raised(analysed(write_sweep(tmp_path / "one", records))[0], "saturated") == []
+
+
+@ARMS
+@pytest.mark.parametrize("direction", ["max", "min"])
+def test_trap_worse_than_trivial(tmp_path, arm, direction):
+    sign = 1 if direction == "min" else -1
+    records = grid(lrs=[0.003])
+    for run in records:
+        run["metric"] |= {"direction": direction, "bounds": [None, None]}
+        run["scores"] = {split: sign * score for split, score in run["scores"].items()}
+        score = run["scores"]["test"] if run["variant"] == arm else sign * 9.0
+        better = sign * 1e-3
+        run["secondary"] = {
+            "far": {"scores": {"validation": 0.5, "test": sign * 10.0}},
+            "near": {"scores": {"validation": 0.5, "test": score - better}},
+            "linear": {"scores": {"validation": 0.5, "test": sign * -9.0}, "is_fitted": True},
+            "other": {"scores": {"validation": 0.5, "test": sign * -9.0}, "direction": direction,
+                      "bounds": [None, None], "can_tie": False},
+        }  # fmt: skip
+    [judged] = analysed(write_sweep(tmp_path / "worse", records))
+    [(severity, message)] = raised(judged, "worse_than_trivial")
+    assert severity == "warning"
+    assert message.startswith(f"{arm} scores ")
+    assert "and near, which learns nothing" in message
+    for run in records:
+        run["secondary"]["near"]["scores"]["test"] += sign * 2e-3
+    [judged] = analysed(write_sweep(tmp_path / "better", records))
+    assert raised(judged, "worse_than_trivial") == []
+
+
+def test_by_another_metric_nothing_is_worse_than_trivial(tmp_path, records):
+    for run in records:
+        run["secondary"]["persistence_mse"]["scores"]["test"] = 0.0
+    folder = write_sweep(tmp_path, records)
+    assert len(raised(analysed(folder)[0], "worse_than_trivial")) == 2
+    assert raised(analysed(folder, metric="mae")[0], "worse_than_trivial") == []
+
+
+@ARMS
 def test_whether_an_arm_is_saturated_is_asked_of_its_own_metric(tmp_path, arm):
     """Not of the baseline's first record, which may be older, or of another version."""
     records = grid(lrs=[0.003])

@@ -58,7 +58,7 @@ def test_an_arm_without_a_run_of_the_whole_budget_is_told(tmp_path):
     from analysis.judge.sweep import read_sweeps
 
     sweeps = read_sweeps([write_sweep(tmp_path, records)])
-    assert match(sweeps.arms, sweeps.found.planned).absent == [
+    assert match(sweeps.arms, sweeps.found.planned, sweeps.rules).absent == [
         "late on sequence has no run of the whole training budget."
     ]
 

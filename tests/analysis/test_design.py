@@ -94,8 +94,8 @@ def test_best_values_inside_the_grid_are_chosen_and_tested_on_other_seeds() -> N
     assert {run.hyper["lr"] for run in made.batches[1].runs} == {0.003}
     assert all(run.hyper["gamma"] == 1.0 for run in made.runs)
     assert made.is_finished
-    assert made.stops["sequence", "idea"].pairs == 8
-    assert made.stops["sequence", "idea"].why is Why.DECIDED
+    assert made.stops["sequence", "baseline", "idea"].pairs == 8
+    assert made.stops["sequence", "baseline", "idea"].why is Why.DECIDED
 
 
 def test_a_grid_grows_in_both_arms_while_one_arms_best_is_at_its_end() -> None:
@@ -134,7 +134,7 @@ def test_a_value_that_diverges_is_worse_than_any_and_ends_the_growth() -> None:
 def test_arms_that_always_diverge_end_their_growth_and_their_path() -> None:
     made, _ = followed(rule(), lambda run: None)
     assert lrs(made, "idea") == [0.0015, 0.003, 0.006]
-    assert made.stops["sequence", "idea"].why is Why.DIVERGED
+    assert made.stops["sequence", "baseline", "idea"].why is Why.DIVERGED
     assert made.is_finished
 
 
@@ -170,14 +170,15 @@ def test_an_idea_without_effect_is_given_up_or_looked_at_to_the_end() -> None:
             return float(10 + away + scores[run.seed][int(run.variant == "idea")])
 
         made, _ = followed(rule(), score)
-        ended[made.stops["sequence", "idea"].why] = made.stops["sequence", "idea"].pairs
+        stop = made.stops["sequence", "baseline", "idea"]
+        ended[stop.why] = stop.pairs
     assert {Why.FUTILE, Why.LAST} <= set(ended)
     assert ended[Why.LAST] == 16
 
 
 def test_arms_that_are_equal_within_the_margin_are_equivalent() -> None:
     made, _ = followed(rule(), bowl({"baseline": 0.003, "idea": 0.003}, spread=1e-4))
-    assert made.stops["sequence", "idea"].why is Why.EQUIVALENT
+    assert made.stops["sequence", "baseline", "idea"].why is Why.EQUIVALENT
 
 
 def test_the_baseline_goes_on_for_ideas_that_are_not_decided() -> None:
@@ -189,11 +190,36 @@ def test_the_baseline_goes_on_for_ideas_that_are_not_decided() -> None:
             - 2.0 * (run.variant == "good")
         ),
     )
-    assert made.stops["sequence", "good"].pairs == 10
-    assert made.stops["sequence", "plain"].pairs > 10
+    assert made.stops["sequence", "baseline", "good"].pairs == 10
+    assert made.stops["sequence", "baseline", "plain"].pairs > 10
     seeds = {name: {r.seed for r in made.runs if r.variant == name} for name in
              ("baseline", "good", "plain")}  # fmt: skip
     assert seeds["good"] < seeds["plain"] == seeds["baseline"]
+
+
+def test_a_contrast_goes_on_without_the_baseline() -> None:
+    arms = [PlannedArm("sequence", name, HYPER) for name in ("baseline", "good", "plain")]
+    best = {"baseline": 0.003, "good": 0.003, "plain": 0.003}
+    made, _ = followed(
+        rule(arms=arms, contrasts=[("good", "plain")], looks=[10, 16], futility=0.0),
+        bowl(best, effect=-0.3),
+    )
+    assert {each[1:]: stop.pairs for each, stop in made.stops.items()} == {
+        ("baseline", "good"): 10,
+        ("baseline", "plain"): 10,
+        ("plain", "good"): 16,
+    }
+    reported = [run for run in made.runs if run.seed < 1000]
+    seeds = {name: sum(run.variant == name for run in reported) for name in best}
+    assert seeds == {"baseline": 10, "good": 16, "plain": 16}
+
+
+def test_a_contrast_shares_the_level_of_its_family() -> None:
+    names = ("baseline", "a", "b", "c")
+    arms = [PlannedArm("sequence", name, HYPER) for name in names]
+    assert course(rule(arms=arms, looks=[9, 16]), {}).looks("sequence") == [9, 16]
+    contrasted = rule(arms=arms, looks=[9, 16], contrasts=[("a", "b")])
+    assert course(contrasted, {}).looks("sequence") == [16]
 
 
 def test_a_look_that_can_reject_nothing_is_left_out() -> None:
@@ -265,7 +291,7 @@ def test_a_design_is_judged_by_its_looks(tmp_path: Path) -> None:
         2 / 256 / 0.5**2.5
     )  # half of the pairs: .18 of the level
     assert len(judged.comparison.seeds) == 8
-    assert judged.comparison.stop == made.stops["sequence", "idea"]
+    assert judged.comparison.stop == made.stops["sequence", "baseline", "idea"]
     codes = {each.code for each in judged.audits}
     assert not codes & {"unpaired_seed", "missing_run", "unplanned_run", "grid_edge"}
     assert not codes & {"tuned_on_reported_seeds", "unequal_grid"}
@@ -279,7 +305,7 @@ def test_by_another_metric_the_runs_of_the_design_are_judged(tmp_path: Path) -> 
         each["secondary"]["mae"]["scores"] = {"validation": mae, "test": mae}
     folder = write(tmp_path / "sweep", rule(), list(records.values()))
     [judged] = analysed(folder, metric="mae")
-    assert judged.comparison.stop == made.stops["sequence", "idea"]
+    assert judged.comparison.stop == made.stops["sequence", "baseline", "idea"]
     assert judged.comparison.idea.selection.best.hyper["lr"] == 0.003
     assert len(judged.comparison.seeds) == 8
     assert judged.verdict == "idea worse (significant)"

@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from models.alibi import Alibi
 from models.attention import Attention
 from models.exp_mixture import ExpMixture
 from models.lag_bias import LogitBias
 from models.lag_table import LagTable
+from training.cost import kept_bytes
 
 DIM, HEADS, N, B = 8, 2, 6, 3
 
@@ -144,6 +146,16 @@ def test_takes_bfloat16_with_a_bias_in_float32(bias: type | None) -> None:
     torch.testing.assert_close(lower.float(), attention.float()(x), rtol=0.1, atol=0.1)
 
 
+@pytest.mark.parametrize("bias", [None, Alibi])
+def test_where_no_bias_is_learned_no_weights_of_attention_are_kept(bias: type | None) -> None:
+    """Torch's fast kernel, which makes them anew in the backward pass."""
+    tokens = 64
+    attention = Attention(DIM, HEADS, (tokens,), 0, causal=True, bias=bias)
+    q, k, v = (torch.randn(8, HEADS, tokens, 4, requires_grad=True) for _ in range(3))
+    kept = kept_bytes(lambda: attention.attend(q, k, v, torch.randn(8, tokens, DIM)), [q, k, v])
+    assert kept < 8 * HEADS * tokens * tokens * 4
+
+
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("bias", [None, LagTable, ExpMixture])
 @pytest.mark.parametrize("queries", [1, 3])
@@ -244,3 +256,33 @@ def test_other_lengths_are_no_promise_where_time_is_not_the_first_axis() -> None
 def test_causal_needs_a_time_axis() -> None:
     with pytest.raises(ValueError, match="no time axis: say causal: false"):
         Attention(DIM, HEADS, (N,))
+
+
+class Gives(LogitBias):
+    """A bias that is what it is given."""
+
+    def __init__(self, bias: Tensor) -> None:
+        super().__init__()
+        self.given = bias
+
+    def forward(self, q: Tensor, k: Tensor, x: Tensor) -> Tensor:
+        return self.given
+
+
+def test_a_bias_of_each_example_does_not_pass_for_one_of_each_head() -> None:
+    """As many examples as heads: the shapes alone would not tell."""
+    x = torch.randn(HEADS, N, DIM)
+    bias = torch.randn(HEADS, N, N)
+    with pytest.raises(ValueError, match=r"must give \(B or 1, H or 1, Nq, Nk\)"):
+        Attention(DIM, HEADS, (N,), 0, bias=lambda: Gives(bias))(x)
+    attention = Attention(DIM, HEADS, (N,), 0, bias=lambda: Gives(bias[:, None]))
+    for b in range(HEADS):
+        alone = Attention(DIM, HEADS, (N,), 0, bias=lambda b=b: Gives(bias[b][None, None]))
+        alone.load_state_dict(attention.state_dict())
+        torch.testing.assert_close(attention(x)[b], alone(x[b : b + 1])[0])
+
+
+def test_a_boolean_mask_is_refused() -> None:
+    seen = torch.ones(1, 1, N, N, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"must give logits, found torch\.bool: say 0 for what is"):
+        Attention(DIM, HEADS, (N,), 0, bias=lambda: Gives(seen))(torch.randn(B, N, DIM))

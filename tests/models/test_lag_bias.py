@@ -11,9 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.cope import Cope
 from models.exp_mixture import ExpMixture
+from models.fire import Fire
+from models.forgetting import Forgetting
 from models.lag_bias import LagBias
 from models.lag_table import LagTable
+from models.rope import Rope
+from models.sandwich import Sandwich
+from models.t5 import T5
 
 HEADS = 4
 
@@ -95,8 +101,20 @@ def test_mixture_signature_of_planted_parameters() -> None:
     seen = trained.shape_signature(start, torch.arange(32))
     assert seen["rate_distance_from_start"].value == pytest.approx(0.3, rel=1e-5)
     assert seen["effective_components"].value == pytest.approx((1 + 4) / 2, rel=1e-5)
+    rates = trained.log_rates.detach().exp()
+    by_hand = (rates[0, 0] + rates[1].mean()) / 2
+    assert seen["gamma_mean_rate"].value == pytest.approx(by_hand.item(), rel=1e-5)
     assert seen["bias_max_slope"].value < 0
     assert seen["bias_min_curvature"].value >= 0
+
+
+def test_strength_and_rates_are_one_number_where_they_are_confounded() -> None:
+    strong, fast = ExpMixture(2, components=1, gamma=3.0), ExpMixture(2, components=1)
+    with torch.no_grad():
+        fast.log_rates.add_(math.log(3.0))
+    torch.testing.assert_close(strong.curve(torch.arange(9)), fast.curve(torch.arange(9)))
+    seen = [b.shape_signature(b, torch.arange(9))["gamma_mean_rate"].value for b in (strong, fast)]
+    assert seen[0] == pytest.approx(seen[1], rel=1e-6)
 
 
 def test_curvature_stays_positive_where_finite_differences_fail(mixture: ExpMixture) -> None:
@@ -113,17 +131,54 @@ def test_table_repeats_its_last_entry_beyond_its_length() -> None:
     assert seen.tolist() == [[2.0, 4.0, 10.0, 10.0, 10.0]]
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 5), (3, 5), (5, 5), (5, 9)])
+def test_every_pair_of_tokens_gets_its_lags_value_and_gives_it_its_gradient(
+    queries: int, keys: int
+) -> None:
+    """A table of 6 lags: 9 keys have more."""
+    torch.manual_seed(0)
+    made = LagTable(3, 6, gamma=0.7).double()
+    q, k, x = tokens(queries, keys)
+    weight = torch.randn(3, queries, keys, dtype=torch.float64)
+    table = torch.randn(3, 6, dtype=torch.float64)
+    expected = torch.zeros(3, 6, dtype=torch.float64)
+    with torch.no_grad():
+        made.table.copy_(table)
+    seen = made(q, k, x)
+    for i in range(queries):
+        for j in range(keys):
+            lag = min(abs(keys - queries + i - j), 5)
+            assert seen[0, :, i, j].equal(0.7 * table[:, lag])
+            expected[:, lag] += 0.7 * weight[:, i, j]
+    (gradient,) = torch.autograd.grad((seen[0] * weight).sum(), made.table)
+    torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("made", [LagTable(3, 5), ExpMixture(3)])
 def test_neutral_is_no_bias_at_all(made: LagBias) -> None:
     q, k, x = tokens(queries=2, keys=5)
     assert made.neutral()(q, k, x).tolist() == [[[[0.0] * 5] * 2]]
 
 
-def test_sizes_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match="components is 0"):
-        ExpMixture(2, components=0)
-    with pytest.raises(ValueError, match="length is 0"):
-        LagTable(2, 32, length=0)
+REFUSED: dict[str, Callable[[], object]] = {
+    "components is 0, must be a whole number": lambda: ExpMixture(2, components=0),
+    "length is 0, must be a whole number": lambda: LagTable(2, 32, length=0),
+    "buckets is 1, must be a whole number": lambda: T5(2, buckets=1),
+    "farthest is 4, must be above buckets / 2 = 4": lambda: T5(2, buckets=8, farthest=4),
+    "width is 3, must be an even number": lambda: Sandwich(2, width=3),
+    "length is 0, must be above 0": lambda: Fire(2, 32, length=0),
+    "kept is 1, must be between 0 and 1": lambda: Forgetting(8, 2, kept=1),
+    "length is 1, must be a whole number ≥ 2": lambda: Cope(8, 2, 32, length=1),
+    "share is 0, must be above 0": lambda: Rope(8, 2, 32, share=0),
+    "heads is 5, must be even": lambda: Rope(10, 2, 32),
+    "length is -1, must be a whole number": lambda: Rope(8, 2, 32, length=-1),
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_sizes_that_make_no_sense_are_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=line):
+        REFUSED[line]()
 
 
 @pytest.mark.parametrize(("lags", "differences"), [(2, 1), (3, 2)])
@@ -134,3 +189,17 @@ def test_of_two_lags_no_second_difference_is_observed(lags: int, differences: in
         assert sum("second_difference" in metric for metric in seen) == (
             (differences - 1) * (2 if isinstance(made, LagTable) else 1)
         )
+
+
+@pytest.mark.parametrize(
+    ("length", "entries"), [(None, 32), (0.5, 16), (0.25, 8), (5, 5), (48, 48)]
+)
+def test_a_table_is_as_long_as_it_is_told(length: float | None, entries: int) -> None:
+    table = LagTable(heads=2, context=32, length=length)
+    assert table.table.shape == (2, entries)
+
+
+@pytest.mark.parametrize("length", [0, 0.01, 2.5, -1])
+def test_a_table_of_no_whole_number_of_lags_is_refused(length: float) -> None:
+    with pytest.raises(ValueError, match="a whole number of lags"):
+        LagTable(heads=2, context=32, length=length)

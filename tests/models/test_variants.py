@@ -105,7 +105,7 @@ def test_what_a_mechanism_shares_with_another_starts_bitwise_equal(
     composed: Callable[..., DictConfig],
 ) -> None:
     _, _, one, _ = build(validated(composed(*SMALL, "variant=idea")))
-    _, _, other, _ = build(validated(composed(*SMALL, "variant=frozen_mixture")))
+    _, _, other, _ = build(validated(composed(*SMALL, "variant=exp_mixture_frozen")))
     for name, parameter in mechanism_parameters(one).items():
         assert torch.equal(parameter, mechanism_parameters(other)[name]), name
 

@@ -60,6 +60,7 @@ ALLOWED = [
     ("cost.flops_per_example", [0, 0.5, None], [-0.5]),
     ("cost.evaluate_seconds", [0, 0.5, None], [-0.5]),
     ("overlap", [None, 0, 39], [-1, 0.5]),
+    ("acting", [None, [], ["lr"]], ["lr", [1]]),
     ("probes", [{}, {"new": [1]}], [None, []]),
     ("scores.test@64", [0.5, None], ["0.5"]),
     ("secondary.mae.scores", [{}, {"test@64": None}], [None, {"test": "x"}]),

@@ -20,8 +20,12 @@ from training.errors import UserError
 DECLARED: dict[str, Any] = {
     **{"alpha": 0.05, "margin_pct": 1.0, "family": "all"},
     **{"tuning_seeds": [], "report_tuning_seeds": False},
+    **{"contrasts": [], "lengths": [], "expects": []},
 }
-NO_OPTION = ("baseline=null", "analysis.tuning_seeds=[]", "analysis.report_tuning_seeds=true")
+NO_OPTION = (
+    *("baseline=null", "analysis.tuning_seeds=[]", "analysis.report_tuning_seeds=true"),
+    "analysis.contrasts=[[idea,nope]]",
+)
 
 
 def record(baseline: str | None = "baseline", **analysis: Any) -> dict[str, Any]:
@@ -37,6 +41,7 @@ def record(baseline: str | None = "baseline", **analysis: Any) -> dict[str, Any]
         ("analysis.tuning_seeds=[1,0]", record(), ["tuning_seeds=[]", "--tuning-seeds 0,1"]),
         ("analysis.tuning_seeds=[]", record(tuning_seeds=[0]), ["tuning_seeds=[0], and [] is"]),
         ("analysis.report_tuning_seeds=true", record(), ["seeds=false, and true is asked"]),
+        ("analysis.contrasts=[[idea,nope]]", record(), ["contrasts=[], and [['idea','nope']] is"]),
         ("baseline=idea", record(), ["baseline=baseline", "--baseline idea"]),
         ("baseline=null", record(), ["baseline=baseline, and null is"]),
         ("baseline=idea", record() | {"taken_from": "x"}, ["--baseline idea"]),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, once, small
+from tests.conftest import ROOT, SMALL, here, once, small
 
 FOLDERS = (
     *("conf", "models", "tracks", "training", "records", "analysis", "hydra_plugins", "sweeping"),
@@ -54,6 +54,11 @@ def train(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def untouched(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The same, sooner; for a project whose code is as it was."""
+    return here("train.py", *arguments, root=project)
+
+
 def written(sweep: Path) -> dict[str, int]:
     """Every record that counts, and when it was written."""
     return {
@@ -65,7 +70,7 @@ def written(sweep: Path) -> dict[str, int]:
 
 def test_a_finished_sweep_has_nothing_left_to_do(again: Path) -> None:
     before = written(again / "sweep")
-    done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    done = untouched(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
     assert done.returncode == 0, done.stderr
     assert "4 of 4 runs are finished and kept" in done.stdout
     assert "few_seeds: the sweep reports on 2 seeds; at level 0.05 in a family of 1" in done.stdout
@@ -84,7 +89,7 @@ def test_what_kept_runs_predicted_or_never_declared_is_told(again: Path) -> None
     idea = again / "conf/variant/exp_mixture.yaml"
     idea.write_text(idea.read_text().replace("prediction: ", "prediction: surely, "))
     for arguments in (["hydra.sweep.dir=sweep"], ["reuse=[sweep]", "hydra.sweep.dir=new"]):
-        done = train(again, "-m", *ARMS, *arguments)
+        done = untouched(again, "-m", *ARMS, *arguments)
         assert done.returncode == 0, done.stderr
         assert "2 finished runs of idea keep the prediction" in done.stdout
         assert "runs of baseline keep" not in done.stdout
@@ -99,12 +104,12 @@ def test_the_plan_keeps_each_command_that_began_or_resumed_the_sweep(again: Path
     assert first == shlex.join(["python", "train.py", "-m", *ARMS, "hydra.sweep.dir=sweep"])
     arms = [each.replace("seed=0,1", "seed=0-1") for each in ARMS]
     for _ in range(2):
-        assert train(again, "-m", *arms, "hydra.sweep.dir=sweep").returncode == 0
+        assert untouched(again, "-m", *arms, "hydra.sweep.dir=sweep").returncode == 0
     second = shlex.join(["python", "train.py", "-m", *arms, "hydra.sweep.dir=sweep"])
     assert json.loads(path.read_text()) == plan | {"commands": [first, second]}
     del plan["commands"]  # as an older one
     path.write_text(json.dumps(plan))
-    assert train(again, "-m", *arms, "hydra.sweep.dir=sweep").returncode == 0
+    assert untouched(again, "-m", *arms, "hydra.sweep.dir=sweep").returncode == 0
     assert json.loads(path.read_text())["commands"] == [second]
 
 
@@ -114,16 +119,16 @@ def test_a_plan_is_the_same_whatever_its_order_and_how_its_numbers_are_written(
     path = again / "sweep" / "plan.json"
     plan = json.loads(path.read_text())
     path.write_text(json.dumps(plan | {"runs": plan["runs"][::-1]}).replace("1.0", "1"))
-    done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    done = untouched(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
     assert done.returncode == 0, done.stderr
     assert "4 of 4 runs are finished and kept" in done.stdout
     keys = "tunable=[gamma,lr,mechanism_lr_scale]"  # other folders
-    done = train(again, "-m", *ARMS, keys, "hydra.sweep.dir=sweep")
+    done = untouched(again, "-m", *ARMS, keys, "hydra.sweep.dir=sweep")
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "say tunable=[lr,gamma,mechanism_lr_scale]" in line
     path.write_text("{")
-    done = train(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
+    done = untouched(again, "-m", *ARMS, "hydra.sweep.dir=sweep")
     assert done.returncode == 2
     assert "plan.json cannot be read (no valid JSON" in done.stderr
 
@@ -134,7 +139,7 @@ def test_another_level_than_the_runs_declared_is_refused_and_nothing_is_touched(
     [missing] = (again / "sweep").glob("sequence/idea/*/seed=1/result.json")
     missing.unlink()
     before = {path: path.read_bytes() for path in (again / "sweep").rglob("*.json")}
-    done = train(again, "-m", *ARMS, "analysis.alpha=0.01", "hydra.sweep.dir=sweep")
+    done = untouched(again, "-m", *ARMS, "analysis.alpha=0.01", "hydra.sweep.dir=sweep")
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "declared analysis.alpha=0.05, and 0.01 is asked for" in line
@@ -175,7 +180,7 @@ def test_what_is_missing_torn_or_stale_is_done_and_nothing_else(again: Path) -> 
 def test_a_configuration_that_changed_is_done_anew(
     again: Path, change: list[str], told: str
 ) -> None:
-    done = train(again, "-m", *once(*ARMS, *change), "hydra.sweep.dir=sweep")
+    done = untouched(again, "-m", *once(*ARMS, *change), "hydra.sweep.dir=sweep")
     assert done.returncode == 0, done.stderr
     assert "0 of 4 runs are finished and kept" in done.stdout
     assert told in done.stdout
@@ -220,7 +225,7 @@ def test_two_sweeps_of_one_second_get_two_directories(again: Path) -> None:
 
 
 def test_a_run_that_hangs_costs_itself_alone(again: Path) -> None:
-    done = train(
+    done = untouched(
         *(again, "-m", "seed=0,1", *small("training.epochs=100000")),
         *("hydra.launcher.run_timeout=2", "hydra.sweep.dir=slow"),
     )
@@ -229,7 +234,9 @@ def test_a_run_that_hangs_costs_itself_alone(again: Path) -> None:
     assert "2 of 2 runs failed" in done.stderr
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_an_interrupt_is_quick_and_tells_how_to_go_on(again: Path, sent: signal.Signals) -> None:
     command = [sys.executable, "train.py", "-m", "seed=0,1", *small("training.epochs=100000")]
     command.append("hydra.sweep.dir=stopped")
@@ -296,7 +303,7 @@ def test_a_full_disk_stops_the_sweep_and_loses_nothing(project: Path, small_disk
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(2_500_000))
     command = ("-m", "seed=range(12)", *SMALL, "save_weights=true", f"hydra.sweep.dir={small_disk}")
-    done = train(project, *command)
+    done = untouched(project, *command)
     assert done.returncode == 1
     assert "takes no more: No space left on device; " in done.stderr
     assert "Traceback" not in done.stderr
@@ -305,15 +312,15 @@ def test_a_full_disk_stops_the_sweep_and_loses_nothing(project: Path, small_disk
     for name in kept:
         assert json.loads((small_disk / name / "result.json").read_text())["status"] == "finished"
 
-    full = train(project, "seed=1", *SMALL, f"hydra.run.dir={small_disk}/one")
+    full = untouched(project, "seed=1", *SMALL, f"hydra.run.dir={small_disk}/one")
     assert full.returncode == 2
     assert full.stderr.startswith("error: the disk is full: make room")
     assert len(full.stderr.splitlines()) == 1
     ballast.unlink()
-    done = train(project, *command[:1], "seed=range(4)", *command[2:])
+    done = untouched(project, *command[:1], "seed=range(4)", *command[2:])
     assert done.returncode == 2
     assert "already holds another sweep, of 12 runs" in done.stderr
-    done = train(project, *command)
+    done = untouched(project, *command)
     assert f"{len(kept)} of 12 runs are finished and kept" in done.stdout
     assert kept.items() <= written(small_disk).items()
 

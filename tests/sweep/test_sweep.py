@@ -15,7 +15,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT, SMALL, small
+from tests.conftest import ROOT, SMALL, here, small
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 VARIES = ("train_seconds", "evaluate_seconds", "peak_bytes")  # from one time to the next
@@ -150,8 +150,8 @@ def test_one_run_alone_and_hydras_own_launcher_give_the_same_bits(
     assert (tmp_path / "basic/plan.json").exists()
 
 
-def test_the_optimizer_can_be_swept(shell: Shell, tmp_path: Path) -> None:
-    done = shell(
+def test_the_optimizer_can_be_swept(tmp_path: Path) -> None:
+    done = here(
         *("train.py", "-m", "tunable=[lr,optimizer]", "optimizer=adamw,muon", "lr=0.003"),
         *("variant=baseline,idea", f"hydra.sweep.dir={tmp_path}", *SMALL),
     )
@@ -164,7 +164,7 @@ def test_the_optimizer_can_be_swept(shell: Shell, tmp_path: Path) -> None:
     assert one["scores"] != two["scores"]
     assert one["hashes"]["init"] == two["hashes"]["init"]
 
-    done = shell("analyze.py", str(tmp_path))
+    done = here("analyze.py", str(tmp_path))
     assert done.returncode == 0, done.stderr
     bench = json.loads((tmp_path / "report/report.json").read_text())["bench_report"]
     for arm in ("baseline", "idea"):
@@ -180,13 +180,13 @@ def test_the_optimizer_can_be_swept(shell: Shell, tmp_path: Path) -> None:
     assert bench["comparison"]["n_pairs"] == 1
 
 
-def test_a_finished_run_is_not_overwritten(sweep: Path, shell: Shell) -> None:
+def test_a_finished_run_is_not_overwritten(sweep: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in sweep.rglob("result.json")}
-    done = shell("train.py", "-m", "seed=0,1", f"hydra.sweep.dir={sweep}", *SMALL)
+    done = here("train.py", "-m", "seed=0,1", f"hydra.sweep.dir={sweep}", *SMALL)
     assert done.returncode == 2
     assert "already holds another sweep, of 4 runs" in done.stderr
     folder = sweep / f"sequence/baseline/{HYPER}/seed=0"
-    done = shell("train.py", f"hydra.run.dir='{folder}'", *SMALL)
+    done = here("train.py", f"hydra.run.dir='{folder}'", *SMALL)
     assert done.returncode == 2
     assert "already holds a finished run" in done.stderr
     assert before == {path: path.stat().st_mtime_ns for path in sweep.rglob("result.json")}
@@ -281,13 +281,13 @@ def writer_of(log: Path) -> int:
     ],
 )
 def test_a_mistake_trains_nothing_and_is_told_in_one_line(
-    shell: Shell, tmp_path: Path, arguments: list[str], says: str
+    tmp_path: Path, arguments: list[str], says: str
 ) -> None:
     (tmp_path / "variant").mkdir()
     (tmp_path / "variant/broken.yaml").write_text("mixer: {_target_: models.attention.Attention")
     arguments = [argument.format(broken=tmp_path) for argument in arguments]
     folders = [f"hydra.sweep.dir={tmp_path}", f"hydra.run.dir={tmp_path}"]
-    done = shell("train.py", *arguments, *folders)
+    done = here("train.py", *arguments, *folders)
     assert done.returncode == 2
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -295,30 +295,30 @@ def test_a_mistake_trains_nothing_and_is_told_in_one_line(
     assert not (tmp_path / "plan.json").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_told_in_one_line(shell: Shell, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for arguments in (
         ["-m", f"hydra.sweep.dir={tmp_path}/file/x"],
         [f"hydra.run.dir={tmp_path}/file/x"],
     ):
-        done = shell("train.py", *arguments, *SMALL)
+        done = here("train.py", *arguments, *SMALL)
         assert done.returncode == 2
         assert "Not a directory" in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_refusal_leaves_no_folder_that_it_made(shell: Shell, tmp_path: Path) -> None:
+def test_a_refusal_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     for folder in ("old", "new/deep"):
-        done = shell("train.py", "-m", "lr=1,x", f"hydra.sweep.dir={tmp_path / folder}")
+        done = here("train.py", "-m", "lr=1,x", f"hydra.sweep.dir={tmp_path / folder}")
         assert done.returncode == 2
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
-def test_a_file_is_no_folder_of_a_sweep(shell: Shell, tmp_path: Path) -> None:
+def test_a_file_is_no_folder_of_a_sweep(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    done = shell("train.py", "-m", "seed=0,1", f"hydra.sweep.dir={file}", *SMALL)
+    done = here("train.py", "-m", "seed=0,1", f"hydra.sweep.dir={file}", *SMALL)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: hydra.sweep.dir={file}: Not a directory")
     assert len(done.stderr.splitlines()) == 1
@@ -326,7 +326,13 @@ def test_a_file_is_no_folder_of_a_sweep(shell: Shell, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        signal.SIGKILL,
+        *(pytest.param(s, marks=pytest.mark.slow) for s in (signal.SIGTERM, signal.SIGINT)),
+    ],
+)
 def test_no_run_outlives_its_sweep(tmp_path: Path, sent: signal.Signals) -> None:
     command = [
         *(sys.executable, "train.py", "-m", "seed=0,1", f"hydra.sweep.dir={tmp_path}"),

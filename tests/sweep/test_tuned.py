@@ -23,7 +23,7 @@ from records.record import PlannedRun
 from sweeping.arguments import meant
 from sweeping.rule import rule_of
 from sweeping.tuned import Frozen, read
-from tests.conftest import ROOT, small
+from tests.conftest import ROOT, here, small
 from tests.sweep.test_resume import FOLDERS
 from training.config import validated_design
 from training.errors import UserError
@@ -46,10 +46,7 @@ def records(sweep: Path) -> dict[str, Any]:
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole tuned sweep; what it said is beside it."""
     directory = tmp_path_factory.mktemp("tuned") / "sweep"
-    done = subprocess.run(
-        [sys.executable, "train.py", *SHORT, f"hydra.sweep.dir={directory}"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = here("train.py", *SHORT, f"hydra.sweep.dir={directory}")
     assert done.returncode == 0, done.stderr
     (directory.parent / "said").write_text(done.stderr)
     return directory
@@ -77,8 +74,8 @@ def test_the_stages_are_told_as_they_pass(sweep: Path) -> None:
     assert "judge it: python analyze.py" in said
 
 
-def test_it_is_judged_by_the_same_rule(sweep: Path, shell: Shell) -> None:
-    done = shell("analyze.py", str(sweep))
+def test_it_is_judged_by_the_same_rule(sweep: Path) -> None:
+    done = here("analyze.py", str(sweep))
     assert done.returncode == 0, done.stderr
     report = json.loads((sweep / "report" / "report.json").read_text())
     said = report["bench_report"]["comparison"]
@@ -94,19 +91,15 @@ def test_it_is_resumed_to_the_same_decisions_and_bits(sweep: Path, tmp_path: Pat
     expected, plan = records(sweep), json.loads((sweep / "plan.json").read_text())
     for lost in list(copy.rglob("result.json"))[::5]:
         lost.unlink()
-    done = subprocess.run(
-        [sys.executable, "train.py", *SHORT, f"hydra.sweep.dir={copy}"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = here("train.py", *SHORT, f"hydra.sweep.dir={copy}")
     assert done.returncode == 0, done.stderr
     assert records(copy) == expected
     again = json.loads((copy / "plan.json").read_text())
     assert {**again, "commands": 0} == {**plan, "commands": 0}
 
 
-@pytest.mark.parametrize(
-    "after", [1, pytest.param(14, marks=pytest.mark.slow)]
-)  # records: in the first batch, and in a later one
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [1, 14])  # records: in the first batch, and in a later one
 def test_a_kill_loses_nothing(sweep: Path, tmp_path: Path, after: int) -> None:
     command = [sys.executable, "train.py", *SHORT, f"hydra.sweep.dir={tmp_path / 'killed'}"]
     with open(os.devnull, "w") as nowhere:
@@ -118,7 +111,7 @@ def test_a_kill_loses_nothing(sweep: Path, tmp_path: Path, after: int) -> None:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = here(*command[1:])
     assert done.returncode == 0, done.stderr
     assert records(tmp_path / "killed") == records(sweep)
     plans = [
@@ -127,18 +120,18 @@ def test_a_kill_loses_nothing(sweep: Path, tmp_path: Path, after: int) -> None:
     assert plans[0]["batches"] == plans[1]["batches"]
 
 
-def test_a_design_that_was_changed_is_refused(sweep: Path, shell: Shell) -> None:
+def test_a_design_that_was_changed_is_refused(sweep: Path) -> None:
     for other, key in (
         ("design.looks=[6,8]", "looks"),
         ("lr=0.001,0.003,0.009", "grid"),
         ("seed=0-8", "seeds"),
     ):
         given = [each for each in SHORT if each.split("=")[0] != other.split("=")[0]]
-        done = shell("train.py", *given, other, f"hydra.sweep.dir={sweep}")
+        done = here("train.py", *given, other, f"hydra.sweep.dir={sweep}")
         assert done.returncode == 2
         assert f"already holds a design with {key}" in done.stderr
     fixed = [each for each in SHORT if "design" not in each]
-    done = shell("train.py", *fixed, "seed=0-7", f"hydra.sweep.dir={sweep}")
+    done = here("train.py", *fixed, "seed=0-7", f"hydra.sweep.dir={sweep}")
     assert done.returncode == 2
     assert "a sweep of another design" in done.stderr
 
@@ -166,12 +159,10 @@ def test_a_design_that_was_changed_is_refused(sweep: Path, shell: Shell) -> None
         (["budget=0.5,1"], "budget=0.5,1: design=tuned judges at a budget of 1"),
     ],
 )
-def test_a_rule_that_cannot_be_is_one_line(
-    given: list[str], told: str, shell: Shell, tmp_path: Path
-) -> None:
+def test_a_rule_that_cannot_be_is_one_line(given: list[str], told: str, tmp_path: Path) -> None:
     keys = {each.partition("=")[0] for each in given}
     rest = [each for each in ARMS if each.partition("=")[0] not in keys]
-    done = shell("train.py", *rest, *given, f"hydra.sweep.dir={tmp_path / 'sweep'}")
+    done = here("train.py", *rest, *given, f"hydra.sweep.dir={tmp_path / 'sweep'}")
     assert done.returncode == 2, done.stderr
     [line] = done.stderr.strip().splitlines()
     assert told in line
@@ -278,7 +269,10 @@ runpy.run_path("train.py", run_name="__main__")
 @pytest.mark.parametrize(
     ("file", "text", "told"),
     [
-        ("models/exp_mixture.py", "# an edit\n", "models/exp_mixture.py changed under way"),
+        pytest.param(
+            *("models/exp_mixture.py", "# an edit\n", "models/exp_mixture.py changed under way"),
+            marks=pytest.mark.slow,
+        ),
         ("conf/variant/idea.yaml", "frozen: true\n", "variant of idea on sequence changed"),
     ],
 )
@@ -321,19 +315,16 @@ def test_a_stop_between_a_batchs_plan_and_its_first_run_changes_nothing(
         ):
             shutil.rmtree(path.parent)
     assert len(records(copy)) == len(batches[0]["runs"])
-    done = subprocess.run(
-        [sys.executable, "train.py", *SHORT, f"hydra.sweep.dir={copy}"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = here("train.py", *SHORT, f"hydra.sweep.dir={copy}")
     assert done.returncode == 0, done.stderr
     assert json.loads((copy / "plan.json").read_text()) | {"commands": 0} == plan | {"commands": 0}
     assert records(copy) == records(sweep)
 
 
 @pytest.mark.slow
-def test_finished_baselines_of_a_fixed_sweep_are_taken(shell: Shell, tmp_path: Path) -> None:
+def test_finished_baselines_of_a_fixed_sweep_are_taken(tmp_path: Path) -> None:
     fixed = [each for each in SHORT if not each.startswith(("design", "variant"))]
-    done = shell("train.py", *fixed, "lr=0.003", "seed=90,91", f"hydra.sweep.dir={tmp_path / 'f'}")
+    done = here("train.py", *fixed, "lr=0.003", "seed=90,91", f"hydra.sweep.dir={tmp_path / 'f'}")
     assert done.returncode == 0, done.stderr
     process = subprocess.Popen(
         [sys.executable, "train.py", *SHORT, f"reuse=[{tmp_path / 'f'}]",

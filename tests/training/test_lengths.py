@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from models.attention import Attention
 from models.exp_mixture import ExpMixture
 from models.lag_bias import LagBias
 from tests.conftest import names, small
+from tracks import sequence
+from tracks.track import Track
 from training.build import build
 from training.check import check
 from training.config import validated
@@ -24,7 +26,7 @@ from training.run import train_one
 
 Compose = Callable[..., DictConfig]
 SHORT = ("track.context=8", "track.horizon=4", "training.epochs=1")
-LONGER = ("track.test_contexts=[32]", "variant.positions=none")
+LONGER = ("track.test_lengths=[4]", "variant.positions=none")
 BUILT_FOR_ONE = {"tensor_mixer"}  # whose factors have the lengths of the grid's axes
 
 
@@ -41,8 +43,10 @@ def test_what_promises_any_length_is_scored_at_longer_contexts(
 
     # Once more, of the trained weights in a network that was built for the longer context.
     longer = ["track.context=32", "track.horizon=4", "training.epochs=1", "variant.positions=none"]
-    if "bias.table" in str(network.state_dict().keys()):
-        longer.append("variant.mixer.bias.length=8")
+    for slot in ("", ".bias", ".rotation"):  # what knows the length that it was trained for
+        if "length" in (OmegaConf.select(cfg, f"variant.mixer{slot}") or {}):
+            trained = 4 if variant == "lag_table_half" else 8
+            longer.append(f"variant.mixer{slot}.length={trained}")
     track, _, _, _ = build(validated(cfg))
     _, peer, _, _ = build(validated(composed(*small(f"variant={variant}", *longer))))
     peer.load_state_dict(torch.load(tmp_path / "weights.pt"))
@@ -114,11 +118,32 @@ def test_lag_biases_at_longer_contexts_are_those_of_the_definition(
 def test_what_was_built_for_one_length_is_refused_in_one_line(
     composed: Compose, overrides: tuple[str, ...], line: str
 ) -> None:
-    cfg = composed(*small(*overrides, *SHORT, "track.test_contexts=[32]"))
+    cfg = composed(*small(*overrides, *SHORT, "track.test_lengths=[4]"))
     with pytest.raises(UserError, match=line) as error:
         check(validated(cfg))
     assert "\n" not in str(error.value)
 
 
-def test_learned_positions_go_as_far_as_they_were_learned(composed: Compose) -> None:
-    check(validated(composed(*small(*SHORT, "track.test_contexts=[4]"))))
+def test_learned_positions_go_as_far_as_they_were_learned(
+    composed: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequence, "longer", lambda context, multiples: {"test@4": 4})
+    track, _ = check(validated(composed(*small(*SHORT))))
+    assert track.tests["test@4"].inputs.shape[1] == 4
+
+
+def test_the_trained_length_is_test_itself(composed: Compose) -> None:
+    track, _ = check(validated(composed(*small(*SHORT, "track.test_lengths=[1]"))))
+    assert [*track.tests] == ["test"]
+
+
+def test_a_test_length_changes_no_other_split(composed: Compose) -> None:
+    def track(lengths: str) -> Track:
+        settings = (*SHORT, "variant.positions=none", f"track.test_lengths={lengths}")
+        return build(validated(composed(*small(*settings))))[0]
+
+    several, alone = track("[1,2,4]"), track("[4]")
+    assert [*several.tests] == ["test", "test@16", "test@32"]
+    assert several.test.inputs.equal(alone.test.inputs)
+    assert several.tests["test@32"].inputs.equal(alone.tests["test@32"].inputs)
+    assert several.tests["test@16"].inputs.shape[1:] == (16, 1)

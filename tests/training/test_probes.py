@@ -66,7 +66,7 @@ def test_a_network_claims_to_be_causal_where_all_its_mixers_do(composed: Compose
     assert probe("causal", network, track) is None
 
 
-@pytest.mark.parametrize("which", [None, "validation", "test", "test@16"])
+@pytest.mark.parametrize("which", [None, "validation", "test", "test@64"])
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_a_score_that_is_not_finite_is_a_run_that_diverged(
     composed: Compose, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, which: str, value: float
@@ -79,7 +79,7 @@ def test_a_score_that_is_not_finite_is_a_run_that_diverged(
 
     for module in (fit, run):  # validation is scored as it trains, the tests after it
         monkeypatch.setattr(module, "evaluate", spoiled)
-    done = train_one(composed(*SMALL, "track.test_contexts=[16]"), tmp_path)
+    done = train_one(composed(*SMALL, "track.test_lengths=[2]", "variant.positions=none"), tmp_path)
     assert done["status"] == ("diverged" if which else "finished")
     for name in ("reach", "ablation", "causal"):
         assert (done["probes"][name] is None) is bool(which)
@@ -179,7 +179,7 @@ def test_without_a_mechanism_there_is_nothing_to_probe(composed: Compose) -> Non
 
 
 def test_a_frozen_mechanism_has_no_reach_but_an_ablation(composed: Compose) -> None:
-    track, network = built(composed, "frozen_mixture")
+    track, network = built(composed, "exp_mixture_frozen")
     assert probe("reach", network, track) is None
     assert abs(probe("ablation", network, track)) > 1e-6
 

@@ -164,7 +164,7 @@ def test_a_gpu_without_bfloat16_is_refused(
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["idea", "frozen_mixture", "tensor_mixer", "no_mixer"])
+@pytest.mark.parametrize("variant", ["idea", "exp_mixture_frozen", "tensor_mixer", "no_mixer"])
 @pytest.mark.parametrize("track", ["sequence", "sunspots"])
 def test_every_kind_of_arm_compiles(
     composed: Compose, cache: Path, variant: str, track: str

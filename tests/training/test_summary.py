@@ -24,6 +24,10 @@ def told(can_tie: bool = False, direction: str = "min", **probes: Any) -> str:
         "status": "finished",
         "metric": {"name": "mse", "direction": direction, "can_tie": can_tie},
         "scores": {"validation": 0.25, "test": 0.125},
+        "secondary": {
+            "mae": {"direction": "min", "scores": {"validation": 0.4, "test": 0.3}},
+            "mean_mse": {"scores": {"validation": 2.0, "test": 1.5}},
+        },
         "probes": fine | probes,
     }
     return "\n".join(summary(found, Path("there")))
@@ -32,6 +36,7 @@ def told(can_tie: bool = False, direction: str = "min", **probes: Any) -> str:
 def test_of_a_run_without_fault() -> None:
     assert told() == (
         "finished: mse validation 0.25, test 0.125 (lower is better)\n"
+        "beside it, on test: mean_mse 1.5\n"
         "probes: nothing amiss\n"
         "record: there/result.json"
     )
@@ -51,7 +56,7 @@ def test_of_a_run_without_fault() -> None:
     ],
 )
 def test_of_a_fault(probes: dict[str, Any], words: str) -> None:
-    [_, line, _] = told(**probes).split("\n")
+    [*_, line, _] = told(**probes).split("\n")
     assert re.search(words, line)
     assert ";" not in line
 

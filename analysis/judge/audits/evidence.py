@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
@@ -9,7 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from analysis.judge.audits.audit import Audit, Severity, probed
-from analysis.judge.compare import Comparison
+from analysis.judge.compare import Comparison, Side
 from analysis.judge.levels import in_range, least_level, out_of_range
 from analysis.judge.statistics import (
     EXACT_UP_TO,
@@ -55,6 +56,14 @@ def saturated(comparison: Comparison) -> Iterator[Audit]:
         ]
         if not metric.is_smooth and scores.size > 1 and np.ptp(scores) == 0:
             reached.append("on every seed the same")
+        if not reached and (name := _perfect(side)):
+            yield Audit(
+                "saturated",
+                "warning",
+                f"{side.name} is perfect by {name} on every seed: what is left of {metric.name} "
+                "tells how sure it is, and little else.",
+                "Take a harder task.",
+            )
         if reached:
             loss = side.paired[0].smooth == LOSS
             yield Audit(
@@ -65,6 +74,53 @@ def saturated(comparison: Comparison) -> Iterator[Audit]:
                 "Take a harder task"
                 + (f", or judge by what is smooth (--metric {LOSS})." if loss else "."),
             )
+
+
+def _perfect(side: Side) -> str | None:
+    """A secondary score that counts, as an accuracy does, and is at its best in all runs."""
+    for name, first in side.paired[0].record.secondary.items():
+        if not (first.can_tie and first.bounds and first.direction):
+            continue
+        best = first.bounds[0 if first.direction == "min" else 1]
+        if best is not None and all(run.score(name, run.split) == best for run in side.paired):
+            return name
+    return None
+
+
+def worse_than_trivial(comparison: Comparison) -> Iterator[Audit]:
+    """An arm does no better than a prediction that needs no training."""
+    sign = 1 if comparison.metric.direction == "min" else -1
+    for side in comparison.sides:
+        trivial = _trivial(side)
+        score = float(side.scores.mean()) if side.scores.size else math.nan
+        if not trivial or not math.isfinite(score):
+            continue
+        name, best = min(trivial.items(), key=lambda item: sign * item[1])
+        if sign * score >= sign * best:
+            yield Audit(
+                "worse_than_trivial",
+                "warning",
+                f"{side.name} scores {number(score)} on average and {name}, which learns nothing, "
+                f"{number(best)}: what is compared has not learned the task.",
+                "Train for longer, over other learning rates, or take a task that it can learn.",
+            )
+
+
+def _trivial(side: Side) -> dict[str, float]:
+    """Mean test scores of the trivial references that all its runs have, by name.
+
+    They are by the primary metric: none where another one judges.
+    """
+    runs = side.paired
+    if not runs or any(run.judged_by is not None for run in runs):
+        return {}
+    names = set.intersection(
+        *({n for n, s in r.record.secondary.items() if s.is_trivial} for r in runs)
+    )
+    means = {
+        name: float(np.mean([run.score(name, run.split) for run in runs])) for name in sorted(names)
+    }
+    return {name: mean for name, mean in means.items() if math.isfinite(mean)}
 
 
 def few_seeds(comparison: Comparison) -> Iterator[Audit]:
@@ -160,7 +216,8 @@ def rules_changed(comparison: Comparison) -> Iterator[Audit]:
             warned[change] = None
         if before != now:
             warned[f"metric is {now}, was declared {before}"] = None
-    if idea.baselines and comparison.baseline.name not in idea.baselines:
+    is_contrast = (comparison.idea.name, comparison.baseline.name) in comparison.rules.contrasts
+    if idea.baselines and comparison.baseline.name not in idea.baselines and not is_contrast:
         declared = some(sorted(idea.baselines))
         noted[f"baseline is {comparison.baseline.name}, was declared {declared}"] = None
     severities: tuple[tuple[Severity, dict[str, None]], ...] = (
@@ -182,6 +239,7 @@ CHECKS = (
     split_overlap,
     repeated_seed,
     saturated,
+    worse_than_trivial,
     few_seeds,
     rules_changed,
     fixed_data,
