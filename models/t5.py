@@ -21,7 +21,7 @@ class T5(LagBias):
     Args:
         heads: H.
         buckets: ranges of lag.
-        farthest: the lag, in tokens, at which the last bucket ends to grow.
+        farthest: the lag, in tokens, from which all share the last bucket.
         gamma: strength, the number in front.
     Raises:
         ValueError: fewer than two buckets, or `farthest` within those of one lag.
