@@ -17,12 +17,13 @@ BLANK = 0  # between the queries
 class Recall(Tokens):
     """Pairs of a key and its value, then each key once more: say its value (MQAR).
 
-    After Arora et al. 2023 (arXiv 2312.04927), as the data of their figure 2 were drawn, but for the
-    order of the queries: there an early pair tends to be asked early. Keys are the ids
+    After Arora et al. 2023 (arXiv 2312.04927), as the data of their figure 2 were drawn, but for
+    the order of the queries: there an early pair tends to be asked early. Keys are the ids
     1 … V/2 − 1, values V/2 … V − 1; those of a row are all different. After the P pairs come
     N/2 − P places of two tokens. The keys stand once more in P of them, in an order of their own:
     the place j, from 1, is drawn with probability ∝ j^(spread − 1), so that most queries come
-    soon; all else is blank. The loss is at the queries alone. Two pairs: inputs 4 8 2 7 2 0 0 0 4 0, targets – – – – 7 – – – 8 –.
+    soon; all else is blank. The loss is at the queries alone. Two pairs: inputs
+    4 8 2 7 2 0 0 0 4 0, targets – – – – 7 – – – 8 –.
 
     At a longer context there are as many pairs, asked further on.
 
