@@ -52,14 +52,22 @@ def names(group: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / "conf" / group).glob("*.yaml"))
 
 
+# Both ways, and built for one grid
+GRID_MIXERS = {
+    *("dense_lag_table", "axial_attention", "mlp_mixer", "fnet", "gmlp", "random_synthesizer"),
+    *(name for name in names("variant") if name.startswith("tensor_mixer")),
+}
+# Those of one axis of time: all but what needs axes beside it
+ON_SEQUENCES = [name for name in names("variant") if name != "causal_tensor_mixer"]
+ATTENTION = [n for n in ON_SEQUENCES if n not in GRID_MIXERS | {"base_conv", "no_mixer"}]
+
 QUICK = {"baseline", "idea", "tensor_mixer", "dense_attention", "no_mixer", "base_conv", "cope"}
 
 
 def variants() -> list[Any]:
     """Every variant, for tests that train each; most of them with the slow tests."""
     return [
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
-        for name in names("variant")
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ON_SEQUENCES
     ]
 
 

@@ -466,10 +466,15 @@ def forward(
     for i in range(config["model"]["layers"]):
         own = block_params(p, i)
         read.append(layer_norm(own, "mixer_norm", x))
-        x = x + mix(config, own, read[-1], mechanism)
-        hidden = gelu(linear(own, "mlp.0", layer_norm(own, "mlp_norm", x)))
-        x = x + linear(own, "mlp.2", hidden)
+        x = block(config, own, x, mechanism)
     return linear(p, "head", layer_norm(p, "norm", x)), read
+
+
+def block(config: Config, own: Params, x: Tensor, mechanism: bool = True) -> Tensor:
+    """One block, (B, N, d) → (B, N, d)."""
+    x = x + mix(config, own, layer_norm(own, "mixer_norm", x), mechanism)
+    hidden = gelu(linear(own, "mlp.0", layer_norm(own, "mlp_norm", x)))
+    return x + linear(own, "mlp.2", hidden)
 
 
 def errors(
@@ -719,6 +724,8 @@ OVER_BLOCKS: dict[str, Callable[[list[float]], float]] = {
     "bias_min_curvature": min,
     "max_singular_value": max,
     "max_orthonormality_error": max,
+    "mixer_expansion": max,
+    "block_expansion": max,
 }
 
 
@@ -779,7 +786,8 @@ def observed_in_block(config: Config, p: Params, start: Params, x: Tensor) -> di
 
 def observed_factors(config: Config, p: Params, start: Params, x: Tensor) -> dict[str, float]:
     """Of a tensor mixer, means over axes: how flat its spectra are, how far its bases turned."""
-    effective, turned, rounding = [], [], []
+    effective, turned, rounding, moved = [], [], [], []
+    overlaps: dict[str, list[float]] = {}
     for a in range(len(grid(config))):
         eigenvalues = p[f"mixer.theta.{a}"].sigmoid()
         shares = eigenvalues / eigenvalues.sum()
@@ -789,9 +797,14 @@ def observed_factors(config: Config, p: Params, start: Params, x: Tensor) -> dic
         cosines = torch.linalg.svdvals(u.T @ before)  # of the angles between the subspaces
         turned.append((1 - cosines.square()).mean().item())
         rounding.append((u.T @ u - torch.eye(u.shape[1])).norm().item())
+        moved.append((p[f"mixer.theta.{a}"] - start[f"mixer.theta.{a}"]).square().mean().item())
+        for name, basis in (("dct", cosine_basis), ("dpss", slepian_basis)):
+            angles = torch.linalg.svdvals(u.T @ basis(*u.shape).to(u.dtype))
+            overlaps.setdefault(f"{name}_overlap", []).append(angles.square().mean().item())
     k = factors(config, p)
     mixed = mix(config, p, x, mechanism=True)
-    return {
+    return {name: sum(each) / len(each) for name, each in overlaps.items()} | {
+        "theta_distance_from_start": math.sqrt(sum(moved) / len(moved)),
         "effective_rank_ratio": sum(effective) / len(effective),
         "subspace_distance_from_start": sum(turned) / len(turned),
         "max_singular_value": max(torch.linalg.svdvals(each).max().item() for each in k),
@@ -800,13 +813,56 @@ def observed_factors(config: Config, p: Params, start: Params, x: Tensor) -> dic
     }
 
 
+def cosine_basis(n: int, r: int) -> Tensor:
+    """The first r cosines of DCT-II on n samples, of norm 1 each: (n, r)."""
+    columns = [[math.cos(math.pi * (i + 0.5) * k / n) for i in range(n)] for k in range(r)]
+    basis = torch.tensor(columns, dtype=torch.float64).T
+    return basis / basis.norm(dim=0)
+
+
+def slepian_basis(n: int, r: int) -> Tensor:
+    """The first r eigenvectors of what keeps frequencies below W = r/(2n) alone: (n, r).
+
+    Its kernel is sin(2πW·t)/(πt) (Slepian 1978).
+    """
+    w = r / (2 * n)
+    kernel = [
+        [2 * w if s == t else math.sin(2 * math.pi * w * (s - t)) / (math.pi * (s - t))
+         for t in range(n)]
+        for s in range(n)
+    ]  # fmt: skip
+    return torch.linalg.eigh(torch.tensor(kernel, dtype=torch.float64)).eigenvectors[:, -r:]
+
+
+def expansion(before: Tensor, after: Tensor) -> float:
+    """Largest factor by which the distance of two examples grew: (B, N, d) and (B, N, d)."""
+    return max(
+        ((after[i] - after[j]).norm() / (before[i] - before[j]).norm()).item()
+        for i in range(len(before))
+        for j in range(i)
+    )
+
+
 def observed(config: Config, p: Params, start: Params, splits: Splits) -> list[dict[str, float]]:
     """The metrics of every block, on the first validation examples."""
-    _, read = forward(config, p, splits["validation"][0][:PROBED])
-    return [
-        observed_in_block(config, block_params(p, i), block_params(start, i), x)
-        for i, x in enumerate(read)
-    ]
+    inputs = splits["validation"][0][:PROBED]
+    _, read = forward(config, p, inputs)
+    x = linear(p, "embed", inputs.to(p["embed.weight"].dtype))
+    if config["variant"]["positions"] == "learned":
+        x = x + p["positions"]
+    found = []
+    for i, reads in enumerate(read):
+        own = block_params(p, i)
+        after = block(config, own, x)
+        found.append(
+            observed_in_block(config, own, block_params(start, i), reads)
+            | {
+                "mixer_expansion": expansion(reads, mix(config, own, reads, mechanism=True)),
+                "block_expansion": expansion(x, after),
+            }
+        )
+        x = after
+    return found
 
 
 def over_blocks(blocks: list[dict[str, float]]) -> dict[str, float]:
@@ -846,9 +902,9 @@ def figures(config: Config, p: Params, splits: Splits) -> dict[str, Tensor]:
         if by_lag(config):
             found[f"block{i}_bias"] = lag_bias(config, own, torch.arange(x.shape[1]))  # (H, N)
         if kind(config) == "tensor":
-            for a, k in enumerate(factors(config, own)):
+            for a in range(len(grid(config))):
                 found[f"block{i}_spectrum{a}"] = own[f"mixer.theta.{a}"].sigmoid()  # (r,)
-                found[f"block{i}_factor{a}"] = k  # (n, n)
+                found[f"block{i}_basis{a}"] = orthonormal(own[f"mixer.free.{a}"])  # (n, r)
     inputs, targets = (part[:KEPT] for part in splits["test"])
     return found | {
         "inputs": inputs,
@@ -877,13 +933,13 @@ def cost(config: Config, examples: int) -> dict[str, float]:
         batch = min(config["training"]["batch_size"], examples)
         for length, r in zip(grid(config), ranks(config), strict=True):
             qr = 2 * length * r * r - 2 / 3 * r**3  # Householder's, its Q formed
-            mixing += n * length * d + (length * length * r + qr) / batch
-    block = mixing + 8 * n * d * d  # and the MLP
+            mixing += 2 * n * r * d + qr / batch  # of the one axis that there is: Uᵀx, and back
+    blocks = config["model"]["layers"] * (mixing + 8 * n * d * d)  # and the MLP
     around = n * d + n * d * config["track"]["horizon"]
     return {
         "parameters": sum(sizes.values()),
         "mixer_parameters": sum(size for name, size in sizes.items() if ".mixer." in name),
-        "flops_per_example": 2 * (around + config["model"]["layers"] * block),
+        "flops_per_example": 2 * (around + blocks),
     }
 
 

@@ -26,7 +26,7 @@ from training.config import Config
 from training.cost import cost
 from training.errors import UserError
 from training.fit import evaluate
-from training.observe import OVER, artifacts, check_criteria, read_by_mixers
+from training.observe import OVER, artifacts, check_criteria, expansions, read_by_mixers
 from training.place import told
 from training.probes import probes
 from training.probes.ablation import outermost, without
@@ -291,7 +291,8 @@ def _check_signatures(few: Track, network: Network, start: Network) -> list[dict
             must(tensors, where, "give tensors by name", kept)
             arrays(kept)
         blocks.append(found)
-    return blocks
+    grown = expansions(network, few.validation.inputs)
+    return [found | each for found, each in zip(blocks, grown, strict=True)]
 
 
 def _check_measurements(few: Track, network: Network) -> None:

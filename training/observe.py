@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.mixer import Observed
 from models.network import Network, mechanisms
@@ -47,12 +47,43 @@ def observe(network: Network, start: Network, track: Track) -> Blocks:
     Args:
         start: the network as it was before training.
     """
+    inputs = track.validation.inputs[:PROBE_EXAMPLES]
     with evaluating(network, start):
-        read = read_by_mixers(network, track.validation.inputs[:PROBE_EXAMPLES])
+        read = read_by_mixers(network, inputs)
         return [
-            mixer.signature(before, x)
-            for mixer, before, x in zip(network.mixers, start.mixers, read, strict=True)
+            mixer.signature(before, x) | grown
+            for mixer, before, x, grown in zip(
+                network.mixers, start.mixers, read, expansions(network, inputs), strict=True
+            )
         ]
+
+
+@torch.no_grad()
+def expansions(network: Network, inputs: Tensor) -> Blocks:
+    """By how much each mixer, and each whole block, moves two examples apart: the largest factor.
+
+    Over all pairs of examples that it reads as different, ‖f(x) − f(y)‖ / ‖x − y‖: below 1 it is a
+    contraction on these.
+    """
+    passed: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+    hooks = [
+        module.register_forward_hook(lambda m, given, out: passed.update({m: (given[0], out)}))
+        for module in (*network.blocks, *network.mixers)
+    ]
+    try:
+        network(inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+    def expansion(module: nn.Module) -> Observed:
+        before, after = (torch.pdist(t.flatten(1).double()) for t in passed[module])  # (B(B−1)/2,)
+        return Observed(torch.where(before > 0, after / before, 0).max().item(), "max", least=0.0)
+
+    return [
+        {"mixer_expansion": expansion(mixer), "block_expansion": expansion(block)}
+        for mixer, block in zip(network.mixers, network.blocks, strict=True)
+    ]
 
 
 def gathered(blocks: Blocks) -> dict[str, float]:

@@ -15,15 +15,13 @@ from torch import Tensor
 from models.attention import Attention
 from models.forgetting import Forgetting
 from models.network import mechanisms
-from tests.conftest import SMALL, names, small
+from tests.conftest import ATTENTION, ON_SEQUENCES, SMALL, small
 from training.build import build
 from training.config import validated
 from training.run import train_one
 
 Compose = Callable[..., DictConfig]
 DIM, HEADS = 12, 3
-NO_ATTENTION = {"base_conv", "no_mixer", "tensor_mixer"}
-ATTENTION = [name for name in names("variant") if name not in NO_ATTENTION]
 
 
 @pytest.fixture(scope="module", params=ATTENTION)
@@ -132,7 +130,7 @@ def test_a_second_backward_and_a_copy_of_what_was_used(attention: Attention) -> 
         assert one.equal(three)
 
 
-@pytest.mark.parametrize("name", names("variant"))
+@pytest.mark.parametrize("name", ON_SEQUENCES)
 def test_taken_out_after_training_it_is_missed(
     composed: Compose, tmp_path: Path, name: str
 ) -> None:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from models.attention import Attention
-from tests.conftest import names
+from tests.conftest import ATTENTION
 from training.build import build
 from training.config import validated
 
@@ -26,8 +26,6 @@ SIZES = (
     "track.test=4",
 )
 OTHERWISE = {"t5": ("variant.mixer.bias.buckets=6", "variant.mixer.bias.farthest=5")}
-NO_ATTENTION = {"base_conv", "no_mixer", "tensor_mixer"}
-ATTENTION = [name for name in names("variant") if name not in NO_ATTENTION]
 SLOPES = [1 / 16, 1 / 256, 1 / 4]  # ALiBi's of three heads: those of two, and the first of four
 
 Numbers = dict[str, np.ndarray]  # the mechanism's parameters by name

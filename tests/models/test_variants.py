@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from models.mixer import Mixer
 from models.network import Network, mechanism_parameters, mechanisms
-from tests.conftest import ROOT, SMALL, names
+from tests.conftest import ON_SEQUENCES, ROOT, SMALL, names
 from tracks.track import Track
 from training.build import build
 from training.config import ASIDE, Config, validated
@@ -22,10 +22,12 @@ from training.probes.causal import causal
 from training.probes.trained import Trained
 
 Built = tuple[Config, Track, Network]
-OTHERWISE = {("variant", "dense_attention", "causal")}  # what a YAML is there to say otherwise
+OTHERWISE = {  # what a YAML is there to say otherwise
+    *(("variant", "dense_attention", "causal"), ("variant", "dense_lag_table", "causal")),
+}
 
 
-@pytest.fixture(params=names("variant"))
+@pytest.fixture(params=ON_SEQUENCES)
 def variant(request: pytest.FixtureRequest, composed: Callable[..., DictConfig]) -> Built:
     config = validated(composed(f"variant={request.param}", *SMALL))
     track, network, _, _ = build(config)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from omegaconf import DictConfig
 
-from tests.conftest import names
+from tests.conftest import GRID_MIXERS, names
 from tests.tracks.test_every_track import few
 from tracks.track import Track
 from training.build import build, build_track
@@ -23,8 +23,9 @@ from training.step import batch_loss
 SOON = [
     *(("recall", "exp_mixture"), ("video_next", "cope"), ("image", "tensor_mixer")),
     *(("dynamics", "base_conv"), ("image", "baseline"), ("language", "dense_attention")),
+    *(("video_next", "causal_tensor_mixer"), ("image", "dense_lag_table")),
 ]
-SEE_ALL = ("dense_attention", "tensor_mixer")  # what stands after, too
+SEE_ALL = GRID_MIXERS | {"dense_attention"}  # what stands after, too
 
 
 def pairs() -> list[Any]:
@@ -42,6 +43,8 @@ def is_refused(track: Track, variant: str) -> bool:
     if variant in SEE_ALL:
         return track.requires_causal
     if variant == "base_conv" and len(track.axes) > 1:
+        return True
+    if variant == "causal_tensor_mixer" and len(track.axes) == 1:
         return True
     return variant != "no_mixer" and track.time_axis is None
 

@@ -28,8 +28,8 @@ MIXER = {
     "baseline": 4 * N * D**2 + 2 * N**2 * D,
     "idea": 4 * N * D**2 + 2 * N**2 * D,
     "dense_attention": 4 * N * D**2 + 2 * N**2 * D,
-    # K · x: N² d; once per batch: U·diag·Uᵀ: N² r, QR: 2nr² − ⅔r³
-    "tensor_mixer": N**2 * D + (N**2 * 16 + 2 * N * 16**2 - 2 / 3 * 16**3) / BATCH,
+    # Uᵀx and back: N·r·d each; once per batch a QR: 2nr² − ⅔r³
+    "tensor_mixer": 2 * N * 16 * D + (2 * N * 16**2 - 2 / 3 * 16**3) / BATCH,
     # the gate: N · d²; Toeplitz matrices: N² d
     "base_conv": N * D**2 + N**2 * D,
     "no_mixer": 0,

@@ -14,7 +14,7 @@ from torch import nn
 from models.attention import Attention
 from models.exp_mixture import ExpMixture
 from models.lag_bias import LagBias
-from tests.conftest import names, small
+from tests.conftest import GRID_MIXERS, ON_SEQUENCES, small
 from tracks import sequence
 from tracks.track import Track
 from training.build import build
@@ -27,10 +27,9 @@ from training.run import train_one
 Compose = Callable[..., DictConfig]
 SHORT = ("track.context=8", "track.horizon=4", "training.epochs=1")
 LONGER = ("track.test_lengths=[4]", "variant.positions=none")
-BUILT_FOR_ONE = {"tensor_mixer"}  # whose factors have the lengths of the grid's axes
 
 
-@pytest.mark.parametrize("variant", [v for v in names("variant") if v not in BUILT_FOR_ONE])
+@pytest.mark.parametrize("variant", [v for v in ON_SEQUENCES if v not in GRID_MIXERS])
 def test_what_promises_any_length_is_scored_at_longer_contexts(
     composed: Compose, tmp_path: Path, variant: str
 ) -> None:
