@@ -42,6 +42,7 @@ class Network(nn.Module):
         context: N while training.
         dim: width d.
         mlp: a name in `models.mlp.MLPS`, or None for blocks without.
+        mlp_width: of its hidden layer; None: as that MLP usually has it.
         positions: `learned` adds one vector per token; `none` leaves order to the mixers.
     Raises:
         ValueError: no MLP has that name.
@@ -55,6 +56,7 @@ class Network(nn.Module):
         context: int,
         dim: int = 64,
         mlp: str | None = "gelu",
+        mlp_width: int | None = None,
         positions: Literal["learned", "none"] = "learned",
     ) -> None:
         super().__init__()
@@ -62,8 +64,10 @@ class Network(nn.Module):
             raise ValueError(f"mlp is {mlp}, must be null or one of {', '.join(MLPS)}")
         self.embed = encoder
         self.positions = nn.Parameter(torch.zeros(context, dim)) if positions == "learned" else None
+        self.mlp_width = width = (mlp_width or MLPS[mlp].usual(dim)) if mlp else None
         self.blocks = nn.ModuleList(
-            Block(dim, mixer, None if mlp is None else MLPS[mlp](dim)) for mixer in mixers
+            Block(dim, mixer, MLPS[mlp].build(dim, width) if mlp and width else None)
+            for mixer in mixers
         )
         self.norm = nn.LayerNorm(dim)
         self.head = head

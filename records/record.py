@@ -148,9 +148,10 @@ class Cost(Part):
     mixer_parameters: Count
     flops_per_example: NotNegative | None  # of a prediction
     saved_bytes: NotNegative | None  # kept for the backward pass
-    peak_bytes: NotNegative | None
+    peak_bytes: NotNegative | None  # most that tensors hold at once in a training step
     train_seconds: NotNegative | None
     evaluate_seconds: NotNegative | None = None  # to score the test split once
+    mlp_width: Count | None = None  # null: without MLPs, or not recorded
 
 
 class ConfigHashes(Part):

@@ -18,6 +18,7 @@ from tracks.track import Streams, Track
 from training.config import ASIDE, Config
 from training.errors import UserError
 from training.factory import factories, factory
+from training.match import matched
 from training.place import built
 from training.seeding import numpy_stream, torch_seed, torch_stream
 from training.step import check_machine
@@ -75,7 +76,7 @@ def build_network(config: Config, track: Track) -> Network:
     makes = factories("variant.mixer", config.variant.mixer, config.allow, (Mixer,))
     model, context = config.model, math.prod(track.axes)
 
-    def make() -> Network:
+    def make(width: int | None = None) -> Network:
         with built("track"):
             encoder, head = track.encoder(model.dim), track.head(model.dim)
         with built("variant.mixer"):
@@ -89,13 +90,12 @@ def build_network(config: Config, track: Track) -> Network:
                 time_axis=track.time_axis,
             )
         with built("model"):
-            return Network(
-                encoder, head, mixers, context, model.dim, model.mlp, config.variant.positions
-            )
+            positions = config.variant.positions
+            return Network(encoder, head, mixers, context, model.dim, model.mlp, width, positions)
 
     with _unset_is_nan():
-        network = make()
-        again = make()  # torch's global stream has moved on
+        network = matched(config.match, make, track, config.training.batch_size)
+        again = make(network.mlp_width)  # torch's global stream has moved on
     with built("start values"):
         streams = partial(torch_stream, config.seed, config.variant.initial_stream)
         initialise(network, again, streams)

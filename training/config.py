@@ -29,7 +29,12 @@ TWO_TUNING_SEEDS = (
     "analysis.tuning_seeds and design.tuning_seeds are both given: a tuned design tunes on its "
     "own; say design.tuning_seeds alone"
 )
-ASIDE = ("about", "epochs", "batch_size")  # keys of a track's YAML that its class is not built with
+ASIDE = (
+    "about",
+    "epochs",
+    "batch_size",
+    "flops",
+)  # keys of a track's YAML that its class is not built with
 
 
 class Section(BaseModel):
@@ -81,6 +86,11 @@ class Model(Section):
     heads: Count
     layers: Count
     mlp: str | None
+
+
+class Match(Section):
+    parameters: Count | None
+    flops: Positive | None
 
 
 class Training(Section):
@@ -145,6 +155,7 @@ class Config(Designed):
     variant: Variant
     optimizer: OptimizerConfig
     model: Model
+    match: Match
     seed: Seed
     lr: Positive
     gamma: Positive
@@ -194,6 +205,8 @@ def validated(cfg: DictConfig) -> Config:
                 "analysis.report_tuning_seeds is true: a tuned design's tuning seeds only choose, "
                 "and are never reported; leave it false"
             )
+    if config.match.parameters and config.match.flops:
+        raise UserError("match.parameters and match.flops are both given: arms meet one of them")
     tested = config.track.get("test_lengths")
     for length in config.analysis.lengths:
         if length == 1:
@@ -211,6 +224,8 @@ def validated(cfg: DictConfig) -> Config:
             continue
         if key == "budget":
             raise UserError("tunable names budget, which is swept as it is: more of it always wins")
+        if key.startswith("match."):
+            raise UserError(f"tunable names {key}, a size that all arms share: it is not tuned")
         if key in ("track", "variant"):
             raise UserError(
                 f"tunable names {key}, which is compared, not tuned: of the groups only "
@@ -304,6 +319,7 @@ def config_hashes(cfg: DictConfig) -> dict[str, str]:
     tuned_groups = [key for key in cfg.tunable if key in TUNABLE_GROUPS]
     task = _masked(cfg)
     # the name of a YAML does not say what is in it, and it may be edited
+    task["model"]["match"] = task["match"]  # what was declared; the width is each arm's own
     inside = {f"tuned {group}": digest(task[group]) for group in tuned_groups}
     task |= {group: f"tunable:{group}" for group in tuned_groups}
     beside = ("lr", "mechanism_lr_scale", "compile", "precision")
