@@ -119,7 +119,7 @@ def records(directory: Path) -> dict[str, bytes]:
 def lasting(folder: Path) -> tuple[dict[str, Any], bytes]:
     """A record without its times, and the losses beside it."""
     record = json.loads((folder / "result.json").read_text())
-    for key in ("train_seconds", "evaluate_seconds", "peak_bytes"):
+    for key in ("train_seconds", "evaluate_seconds"):
         del record["cost"][key]
     return record, (folder / "examples.npz").read_bytes()
 

@@ -76,7 +76,7 @@ def as_observed_today(then):
     }
 
 
-LATER = {"by_split", "length", "expected"}  # which the oldest of the reports in results/ lack
+LATER = {"by_split", "length", "expected", "mlp_width"}  # which the oldest of the reports in results/ lack
 
 
 def read(path):
@@ -270,7 +270,7 @@ def test_the_schema_is_closed():
                 walk(each)
 
     walk(SCHEMA)
-    assert SCHEMA["$defs"]["cost"]["required"] == list(Cost.__struct_fields__)
+    assert list(SCHEMA["$defs"]["cost"]["properties"]) == list(Cost.__struct_fields__)
 
 
 def test_the_schema_knows_the_words_of_the_code():

@@ -38,8 +38,11 @@ def test_every_arm_meets_the_declared_size(
     ("said", "by"),
     [
         # widths of 1 leave 2 (2·64 + 1) − 1 parameters of the MLPs: all else is in the mixers
-        (("match.parameters=20000",), "191.1% above"),
-        (("match.parameters=1111", "model.dim=4", "variant=no_mixer"), ""),
+        (("match.parameters=20000",), "width 1 this network is nearest to it, 86.3% above"),
+        (
+            ("match.parameters=409", "model.dim=4", "model.heads=2", "variant=no_mixer"),
+            "with MLPs of width 10 this network is nearest to it, 1.2% below",
+        ),
     ],
 )
 def test_a_size_that_cannot_be_met_is_told_by_how_much(
