@@ -76,7 +76,7 @@ def as_observed_today(then):
     }
 
 
-LATER = {"by_split", "length", "expected", "mlp_width"}  # which the oldest of the reports in results/ lack
+LATER = {"by_split", "length", "expected", "mlp_width"}  # which older reports lack
 
 
 def read(path):
